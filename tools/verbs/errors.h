@@ -78,7 +78,7 @@ struct VerbsDiagnosis {
 VerbsDiagnosis diagnose(const ConnectFailure& failure, const VerbsLink& link);
 VerbsDiagnosis diagnose(const TransferFailure& failure, const VerbsLink& link);
 
-/// Returns true if diagnose() needs `reach`, whose test takes a second or two.
+/// Returns true if diagnose() needs `reach`, whose test takes up to four seconds.
 bool wants_reach(const TransferFailure& failure, const VerbsLink& link);
 
 // --- The test over IP ---
