@@ -25,7 +25,7 @@ namespace {
 
 using std::chrono::milliseconds;
 
-constexpr milliseconds reach_limit{4000}; // the kernel sends a lost SYN again after 1 and 3 s (tcp(7))
+constexpr milliseconds reach_limit{4000}; // a lost SYN is sent again after 1 and 3 s (RFC 6298, Linux)
 constexpr std::uint32_t small_bytes = 8;
 // 0.27 s: Soft-RoCE acknowledges when its CPU has time, and early retransmissions would take more of that time.
 constexpr unsigned software_timeout = 16;
