@@ -7,19 +7,6 @@
 
 namespace rdma_nccl {
 
-Context SpankHandle::context() {
-    switch (spank_context()) {
-    case S_CTX_LOCAL:
-        return Context::Srun;
-    case S_CTX_ALLOCATOR:
-        return Context::Allocator;
-    case S_CTX_REMOTE:
-        return Context::Slurmstepd;
-    default:
-        return Context::Other;
-    }
-}
-
 std::vector<std::uint32_t> SpankHandle::global_ids() const {
     std::vector<std::uint32_t> ids;
     const std::uint32_t tasks = local_task_count().value_or(0);
@@ -78,11 +65,6 @@ bool SpankHandle::prepend(const std::vector<std::string>& words) {
     }
     return can_prepend() &&
            spank_prepend_task_argv(spank_, static_cast<int>(pointers.size()), pointers.data()) == ESPANK_SUCCESS;
-}
-
-bool SpankHandle::register_option(const struct spank_option& option) {
-    struct spank_option copy = option; // older headers take a non-const pointer
-    return spank_option_register(spank_, &copy) == ESPANK_SUCCESS;
 }
 
 void report_to_user(std::string_view text) {

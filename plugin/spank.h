@@ -42,14 +42,10 @@ extern spank_err_t spank_prepend_task_argv(spank_t spank, int argc, const char* 
 
 namespace rdma_nccl {
 
-enum class Context { Srun, Allocator, Slurmstepd, Other };
-
 /// A spank_t, valid for one callback.
 class SpankHandle {
 public:
     explicit SpankHandle(spank_t spank) : spank_(spank) {}
-
-    [[nodiscard]] static Context context();
 
     [[nodiscard]] std::optional<std::uint32_t> job_id() const { return item(S_JOB_ID); }
     [[nodiscard]] std::optional<std::uint32_t> step_id() const { return item(S_JOB_STEPID); }
@@ -83,9 +79,6 @@ public:
     [[nodiscard]] static bool can_prepend();
     /// Call in task_init. Returns false if Slurm refused.
     bool prepend(const std::vector<std::string>& words);
-
-    /// Registers --rdma-nccl[=...] with this callback.
-    bool register_option(const struct spank_option& option);
 
 private:
     /// Returns an item of an integer type. Only this class uses spank_get_item's variable arguments.

@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "plugin/stepd_evidence.h"
+#include "plugin/stepd.h"
 
 #include "lib/base/format.h"
 #include "lib/base/text.h"
 #include "lib/evidence/step_watch.h"
 #include "lib/net/listeners.h"
-#include "plugin/stepd.h"
 
 #include <algorithm>
 #include <array>
@@ -33,6 +32,7 @@ constexpr char end_of_step = 'e';
 constexpr char has_begun = 'b';
 constexpr char waits_for_counters = 's';
 constexpr milliseconds beginning_timeout(250); // a driver may hang; the tasks wait no longer than this
+constexpr milliseconds evidence_timeout(1000);
 
 /// A signal for the step's tasks may also reach this process if Slurm finds them by their parents.
 void ignore_signals() {
@@ -85,9 +85,8 @@ private:
 bool watch_until_end(StepWatch& watch, PortWatch& ports, const Parent& slurmstepd, int control) {
     unsigned empty_samples = 0;
     for (;;) {
-        const auto pause = std::chrono::ceil<milliseconds>(watch.next_sample() - Clock::now()).count();
         pollfd event{control, POLLIN, 0};
-        const int ready = ::poll(&event, 1, static_cast<int>(std::clamp<decltype(pause)>(pause, 0, 60000)));
+        const int ready = poll_until({&event, 1}, watch.next_sample());
         if (ready < 0 && errno != EINTR) {
             return false;
         }

@@ -112,8 +112,8 @@ using HostsTable = std::vector<HostEntry>;
 struct Disagreement {
     std::string why;
     bool unequal_gpus = false; ///< the nodes that reported differ in GPUs: ranks cannot be numbered without agreement
-    std::string head_node;     ///< the head node by Slurm; empty: unknown to srun
-    std::optional<IpAddress> head;
+    std::string head_node{};   ///< the head node by Slurm; empty: unknown to srun
+    std::optional<IpAddress> head{};
 };
 
 struct Reached {

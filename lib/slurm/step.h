@@ -19,11 +19,11 @@ namespace rdma_nccl {
 struct StepNote {
     std::uint32_t job_id = 0;
     std::uint32_t step_id = 0;
-    std::string head_node;    ///< node name of rank 0, from the step layout; empty: unknown
-    std::string head_address; ///< numeric address of that node as Slurm knows it; empty: unknown
-    std::uint16_t port = 0;   ///< first port of the derived block; 0: none
+    std::string head_node{};    ///< node name of rank 0, from the step layout; empty: unknown
+    std::string head_address{}; ///< numeric address of that node as Slurm knows it; empty: unknown
+    std::uint16_t port = 0;     ///< first port of the derived block; 0: none
     /// Settings from srun's environment as option text; empty if they reach the node by themselves.
-    std::string settings;
+    std::string settings{};
     bool unequal_gpus = false; ///< Slurm gave the nodes different numbers of GPUs; set only with exchange=off
 };
 inline constexpr std::string_view note_variable = "SLURM_RDMA_NCCL_NOTE";
