@@ -1,13 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lib/exchange/client.h"
 
-#include "lib/base/format.h"
 #include "lib/net/dialer.h"
 
 #include <algorithm>
 #include <array>
 #include <cerrno>
-#include <cstring>
 #include <memory>
 #include <poll.h>
 
@@ -19,10 +17,6 @@ using std::chrono::milliseconds;
 using Clock = ExchangeClient::Clock;
 
 constexpr std::chrono::seconds time_to_send(1); // srun may be serving a thousand nodes
-
-int milliseconds_until(Clock::time_point time) {
-    return static_cast<int>(std::clamp<long>(std::chrono::ceil<milliseconds>(time - Clock::now()).count(), 0, 600'000));
-}
 
 tl::unexpected<Error> timed_out() {
     return fail("srun did not answer in time", ETIMEDOUT);
@@ -49,7 +43,7 @@ bool ExchangeClient::send(const NodeMessage& message, Clock::time_point deadline
             return true;
         }
         pollfd waiting{connection_.fd(), POLLOUT, 0};
-        if (::poll(&waiting, 1, milliseconds_until(deadline)) <= 0) {
+        if (poll_until({&waiting, 1}, deadline) <= 0) {
             return false;
         }
     }
@@ -83,9 +77,8 @@ Result<void> ExchangeClient::wait(std::optional<ReachListener>& listener, Clock:
         std::array<pollfd, 2> waiting = {
             {{connection_.fd(), POLLIN, 0}, {listener ? listener->descriptor() : -1, POLLIN, 0}}};
         const auto until = listener ? std::min(deadline, listener->deadline().value_or(deadline)) : deadline;
-        const int ready = ::poll(waiting.data(), waiting.size(), milliseconds_until(until));
-        if (ready < 0 && errno != EINTR) {
-            return fail(format_text("poll: {}", std::strerror(errno)), errno);
+        if (poll_until(waiting, until) < 0 && errno != EINTR) {
+            return os_failure("poll");
         }
         if (Clock::now() >= deadline) { // check here too: there may always be something to serve
             return timed_out();
@@ -106,7 +99,7 @@ Result<std::optional<ExchangeClient::Answer>> ExchangeClient::obey(const std::st
         return tl::unexpected(message.error());
     }
     if (const auto* const test = std::get_if<ReachTest>(&*message)) {
-        const milliseconds left(milliseconds_until(deadline));
+        const auto left = std::chrono::ceil<milliseconds>(deadline - Clock::now());
         if (!send(Reached{try_to_reach(*test, key_, std::min(left, reach_timeout))}, deadline)) {
             return timed_out();
         }

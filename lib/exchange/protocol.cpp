@@ -31,13 +31,22 @@ bool ExchangeRounds::take(int connection, NodeMessage message, Clock::time_point
     if (auto* const report = std::get_if<NodeReport>(&message)) {
         return take_report(connection, std::move(*report), now);
     }
+    auto* const node = find(connection);
+    if (node == nullptr) {
+        return false;
+    }
     if (auto* const reached = std::get_if<Reached>(&message)) {
-        return take_result(connection, std::move(reached->errors));
+        return take_result(*node, std::move(reached->errors));
+    }
+    if (stage_ != Stage::Done || node->done) {
+        return false;
     }
     if (const auto* const alarm = std::get_if<NodeAlarm>(&message)) {
-        return take_alarm(connection, *alarm);
+        take_alarm(*node, *alarm);
+    } else {
+        take_evidence(*node, std::get<NodeEvidence>(std::move(message)));
     }
-    return take_evidence(connection, std::move(std::get<NodeEvidence>(message)));
+    return true;
 }
 
 bool ExchangeRounds::take_report(int connection, NodeReport report, Clock::time_point now) {
@@ -104,45 +113,34 @@ void ExchangeRounds::start_test(Clock::time_point now) {
     }
 }
 
-bool ExchangeRounds::take_result(int connection, ReachResult result) {
-    auto* const node = find(connection);
-    const bool asked = node != nullptr && stage_ != Stage::Gathering && node != &nodes_.front(); // not the head
-    if (!asked || node->result || result.size() != candidates_.size()) {
+bool ExchangeRounds::take_result(Node& node, ReachResult result) {
+    const bool asked = stage_ != Stage::Gathering && &node != &nodes_.front(); // not the head
+    if (!asked || node.result || result.size() != candidates_.size()) {
         return false;
     }
     if (stage_ == Stage::Done) {
         return true;
     }
-    node->result = std::move(result);
+    node.result = std::move(result);
     if (--results_missing_ == 0) {
         answer();
     }
     return true;
 }
 
-bool ExchangeRounds::take_alarm(int connection, const NodeAlarm& alarm) {
-    const auto* const node = find(connection);
-    if (node == nullptr || stage_ != Stage::Done || node->done) {
-        return false;
-    }
-    report_(format_text("{}: warning: {}", node->name, alarm.text));
+void ExchangeRounds::take_alarm(const Node& node, const NodeAlarm& alarm) {
+    report_(format_text("{}: warning: {}", node.name, alarm.text));
     if (settings_.strict && !std::exchange(ended_, true)) {
         report_("strict: the step is ended");
         end_step_();
     }
-    return true;
 }
 
-bool ExchangeRounds::take_evidence(int connection, NodeEvidence evidence) {
-    auto* const node = find(connection);
-    if (node == nullptr || stage_ != Stage::Done || node->done) {
-        return false;
-    }
-    node->done = true;
+void ExchangeRounds::take_evidence(Node& node, NodeEvidence evidence) {
+    node.done = true;
     --running_;
-    evidence.node = node->name; // Slurm's name, regardless of what the node sent
-    node->evidence = std::move(evidence);
-    return true;
+    evidence.node = node.name; // Slurm's name, regardless of what the node sent
+    node.evidence = std::move(evidence);
 }
 
 StepEvidence ExchangeRounds::take_step_evidence() {
@@ -300,7 +298,7 @@ ExchangeRounds::Node* ExchangeRounds::find(int connection) {
 std::vector<NodeReport> ExchangeRounds::reports() const {
     std::vector<NodeReport> reports;
     reports.reserve(nodes_.size());
-    std::ranges::transform(nodes_, std::back_inserter(reports), [](const Node& node) { return node.report; });
+    std::ranges::transform(nodes_, std::back_inserter(reports), &Node::report);
     return reports;
 }
 

@@ -82,9 +82,9 @@ private:
     };
 
     bool take_report(int connection, NodeReport report, Clock::time_point now);
-    bool take_result(int connection, ReachResult result);
-    bool take_alarm(int connection, const NodeAlarm& alarm);
-    bool take_evidence(int connection, NodeEvidence evidence);
+    bool take_result(Node& node, ReachResult result);
+    void take_alarm(const Node& node, const NodeAlarm& alarm);
+    void take_evidence(Node& node, NodeEvidence evidence);
     void start_test(Clock::time_point now);
     void answer();
     void answer_alone(const std::string& why);
