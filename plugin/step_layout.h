@@ -3,7 +3,7 @@
 // with one on each node.
 #pragma once
 
-#include "lib/exchange/step_nodes.h"
+#include "lib/exchange/protocol.h"
 #include "lib/net/message.h"
 #include "lib/settings/settings.h"
 #include "lib/slurm/step.h"

@@ -11,6 +11,7 @@
 #include "lib/plan/port_block.h"
 #include "lib/settings/settings.h"
 
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -87,6 +88,9 @@ struct ReachTest {
     std::vector<IpAddress> addresses;
     std::uint16_t port = 0;
 };
+
+/// The timeout of a test. A lost SYN is sent again after one second (RFC 6298).
+inline constexpr std::chrono::milliseconds reach_timeout(2500);
 
 /// The result of each address in order: 0 or an errno.
 using ReachResult = std::vector<int>;

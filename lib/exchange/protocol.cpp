@@ -4,7 +4,6 @@
 #include "lib/base/format.h"
 #include "lib/base/hostlist.h"
 #include "lib/base/lists.h"
-#include "lib/exchange/reachability.h"
 
 #include <algorithm>
 #include <cerrno>

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "lib/exchange/reachability.h"
+#include "lib/exchange/client.h"
 
-#include "lib/exchange/endpoint.h"
 #include "lib/net/dialer.h"
 #include "lib/net/tcp.h"
 

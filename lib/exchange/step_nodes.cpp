@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "lib/exchange/step_nodes.h"
+#include "lib/exchange/protocol.h"
 
 #include "lib/base/format.h"
 #include "lib/base/hostlist.h"
