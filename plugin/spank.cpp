@@ -3,8 +3,6 @@
 
 #include "lib/base/text.h"
 
-#include <algorithm>
-
 namespace rdma_nccl {
 
 std::vector<std::uint32_t> SpankHandle::global_ids() const {
@@ -18,10 +16,6 @@ std::vector<std::uint32_t> SpankHandle::global_ids() const {
     return ids;
 }
 
-bool SpankHandle::has_task_zero() const {
-    return std::ranges::count(global_ids(), 0U) > 0;
-}
-
 std::string SpankHandle::step_cores() const {
     char* text = nullptr;
     return spank_get_item(spank_, S_STEP_ALLOC_CORES, &text) == ESPANK_SUCCESS && text != nullptr ? text : "";
@@ -29,10 +23,7 @@ std::string SpankHandle::step_cores() const {
 
 Environment SpankHandle::environment() const {
     char** entries = nullptr;
-    if (spank_get_item(spank_, S_JOB_ENV, &entries) != ESPANK_SUCCESS) {
-        return {};
-    }
-    return Environment::from(entries);
+    return spank_get_item(spank_, S_JOB_ENV, &entries) == ESPANK_SUCCESS ? Environment::from(entries) : Environment();
 }
 
 std::vector<std::string> SpankHandle::program() const {
@@ -43,18 +34,6 @@ std::vector<std::string> SpankHandle::program() const {
         return {};
     }
     return {arguments, arguments + count};
-}
-
-bool SpankHandle::set_variable(const std::string& name, const std::string& value) {
-    return spank_setenv(spank_, name.c_str(), value.c_str(), 1) == ESPANK_SUCCESS;
-}
-
-bool SpankHandle::unset_variable(const std::string& name) {
-    return spank_unsetenv(spank_, name.c_str()) == ESPANK_SUCCESS;
-}
-
-bool SpankHandle::can_prepend() {
-    return spank_prepend_task_argv != nullptr;
 }
 
 bool SpankHandle::prepend(const std::vector<std::string>& words) {

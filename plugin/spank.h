@@ -5,6 +5,7 @@
 
 #include "lib/sys/environment.h"
 
+#include <algorithm>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -58,7 +59,7 @@ public:
     /// Returns the global ids of the local tasks, without the offset of a heterogeneous step. Leaves out unknown ones.
     [[nodiscard]] std::vector<std::uint32_t> global_ids() const;
     /// Returns true if a task 0 is here. In a heterogeneous step every component has one.
-    [[nodiscard]] bool has_task_zero() const;
+    [[nodiscard]] bool has_task_zero() const { return std::ranges::count(global_ids(), 0U) > 0; }
     /// For the task of the current callback.
     [[nodiscard]] std::optional<std::uint32_t> task_global_id() const { return item(S_TASK_GLOBAL_ID); }
     [[nodiscard]] std::optional<std::uint32_t> task_local_id() const { return item<int>(S_TASK_ID); }
@@ -72,11 +73,13 @@ public:
     [[nodiscard]] std::vector<std::string> program() const;
 
     /// Returns false if Slurm refused.
-    bool set_variable(const std::string& name, const std::string& value);
-    bool unset_variable(const std::string& name);
+    bool set_variable(const std::string& name, const std::string& value) {
+        return spank_setenv(spank_, name.c_str(), value.c_str(), 1) == ESPANK_SUCCESS;
+    }
+    bool unset_variable(const std::string& name) { return spank_unsetenv(spank_, name.c_str()) == ESPANK_SUCCESS; }
 
     /// Returns true if this Slurm can put words in front of a task's command (23.11 and newer).
-    [[nodiscard]] static bool can_prepend();
+    [[nodiscard]] static bool can_prepend() { return spank_prepend_task_argv != nullptr; }
     /// Call in task_init. Returns false if Slurm refused.
     bool prepend(const std::vector<std::string>& words);
 

@@ -17,29 +17,9 @@ namespace {
 
 using Reports = std::span<const NodeReport>;
 
-std::string ports_in_use(const NodeReport& report) {
-    return format_count(report.ports.size(), "HCA port") + " in use";
-}
-
-std::string gpus_of(const NodeReport& report) {
-    return format_count(report.gpus, "GPU");
-}
-
 std::string memlock_of(const NodeReport& report) {
     return report.memlock_kib ? format_text("locked memory limited to {} KiB", *report.memlock_kib)
                               : "locked memory unlimited";
-}
-
-std::string link_layer_of(const ReportedPort& port) {
-    return port.link_layer == LinkLayer::InfiniBand ? "InfiniBand" : "RoCE";
-}
-
-std::string rate_of(const ReportedPort& port) {
-    return port.rate_gbps > 0 ? format_text("{:g} Gb/s", port.rate_gbps) : "";
-}
-
-std::string mtu_of(const ReportedPort& port) {
-    return port.mtu > 0 ? format_text("MTU {}", port.mtu) : "";
 }
 
 std::string gid_kind_of(const ReportedPort& port) {
@@ -72,12 +52,16 @@ struct Attribute {
 };
 
 constexpr std::array attributes = {
-    Attribute{.of_node = ports_in_use, .of_ports = true},
-    Attribute{.of_port = link_layer_of},
-    Attribute{.of_port = rate_of},
-    Attribute{.of_port = mtu_of},
+    Attribute{.of_node = [](const auto& report) { return format_count(report.ports.size(), "HCA port") + " in use"; },
+              .of_ports = true},
+    Attribute{.of_port = [](const auto& port) -> std::string {
+        return port.link_layer == LinkLayer::InfiniBand ? "InfiniBand" : "RoCE";
+    }},
+    Attribute{
+        .of_port = [](const auto& port) { return port.rate_gbps > 0 ? format_text("{:g} Gb/s", port.rate_gbps) : ""; }},
+    Attribute{.of_port = [](const auto& port) { return port.mtu > 0 ? format_text("MTU {}", port.mtu) : ""; }},
     Attribute{.of_port = gid_kind_of},
-    Attribute{.of_node = gpus_of, .fault = false},
+    Attribute{.of_node = [](const auto& report) { return format_count(report.gpus, "GPU"); }, .fault = false},
     Attribute{.of_node = memlock_of},
 };
 

@@ -5,11 +5,7 @@
 
 #include "lib/base/result.h"
 #include "lib/evidence/evidence.h"
-#include "lib/fabric/fabric.h"
-#include "lib/net/ip.h"
 #include "lib/plan/plan.h"
-#include "lib/plan/port_block.h"
-#include "lib/settings/settings.h"
 
 #include <chrono>
 #include <cstddef>
@@ -21,9 +17,6 @@
 #include <vector>
 
 namespace rdma_nccl {
-
-struct NodeFacts;
-struct Plan;
 
 /// A port that the node's plan uses.
 struct ReportedPort {
