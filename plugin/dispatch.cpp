@@ -2,16 +2,11 @@
 // The symbols that Slurm looks up. Each callback calls the part for its context, and no exception leaves this file.
 // Order and contexts of the callbacks: spank(8), slurm/spank.h.
 
-#include "plugin/spank.h"
 #include "plugin/srun.h"
 #include "plugin/stepd.h"
 
-#include <array>
-#include <chrono>
 #include <cstdlib>
 #include <exception>
-#include <memory>
-#include <optional>
 #include <type_traits>
 
 extern "C" {

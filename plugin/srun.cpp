@@ -9,17 +9,13 @@
 #include "lib/plan/port_block.h"
 #include "lib/slurm/layout.h"
 #include "lib/sys/sysroot.h"
-#include "plugin/step_layout.h"
 #include "plugin/stepd.h"
 
-#include <algorithm>
 #include <csignal>
-#include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 #include <dlfcn.h>
 #include <sys/resource.h>
-#include <unistd.h>
 
 namespace rdma_nccl {
 

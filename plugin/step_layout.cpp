@@ -6,13 +6,11 @@
 #include "lib/plan/head_address.h"
 #include "plugin/spank.h"
 
-#include <algorithm>
 #include <functional>
 #include <iterator>
 #include <memory>
 #include <set>
 #include <span>
-#include <string_view>
 #include <utility>
 
 namespace rdma_nccl {

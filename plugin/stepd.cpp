@@ -11,11 +11,6 @@
 #include "lib/plan/nccl_variables.h"
 #include "lib/plan/report.h"
 
-#include <algorithm>
-#include <chrono>
-#include <cstdint>
-#include <unistd.h>
-
 namespace rdma_nccl {
 
 namespace {

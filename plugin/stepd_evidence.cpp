@@ -6,10 +6,7 @@
 #include "lib/evidence/step_watch.h"
 #include "lib/net/listeners.h"
 
-#include <algorithm>
-#include <array>
 #include <cerrno>
-#include <chrono>
 #include <csignal>
 #include <fcntl.h>
 #include <grp.h>
@@ -19,7 +16,6 @@
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <thread>
-#include <unistd.h>
 
 namespace rdma_nccl {
 

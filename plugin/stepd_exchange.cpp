@@ -3,11 +3,8 @@
 
 #include "lib/base/format.h"
 
-#include <algorithm>
 #include <cerrno>
-#include <chrono>
 #include <thread>
-#include <unistd.h>
 #include <utility>
 
 namespace rdma_nccl {

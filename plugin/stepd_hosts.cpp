@@ -12,7 +12,6 @@
 #include <sys/mount.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
-#include <unistd.h>
 #include <utility>
 
 namespace rdma_nccl {

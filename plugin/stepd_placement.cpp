@@ -6,7 +6,6 @@
 #include "lib/plan/report.h"
 #include "lib/sys/affinity.h"
 
-#include <algorithm>
 #include <span>
 #include <sys/mman.h>
 

@@ -8,7 +8,6 @@
 #include "plugin/stepd.h"
 
 #include <functional>
-#include <unistd.h>
 
 namespace rdma_nccl {
 

@@ -7,7 +7,6 @@
 #include <algorithm>
 #include <cerrno>
 #include <poll.h>
-#include <vector>
 
 namespace rdma_nccl {
 

@@ -12,7 +12,6 @@
 #include <cerrno>
 #include <climits>
 #include <condition_variable>
-#include <cstdint>
 #include <exception>
 #include <mutex>
 #include <poll.h>

@@ -4,9 +4,7 @@
 #include "lib/base/format.h"
 #include "lib/base/text.h"
 
-#include <algorithm>
 #include <array>
-#include <string_view>
 
 namespace rdma_nccl {
 
