@@ -7,7 +7,7 @@
 #include "lib/exchange/endpoint.h"
 #include "lib/net/key.h"
 #include "lib/plan/port_block.h"
-#include "lib/slurm/layout.h"
+#include "lib/slurm/step.h"
 #include "lib/sys/sysroot.h"
 #include "plugin/stepd.h"
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "lib/slurm/layout.h"
+#include "lib/slurm/step.h"
 
 #include "lib/base/format.h"
 #include "lib/base/text.h"
