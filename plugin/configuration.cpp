@@ -2,7 +2,6 @@
 #include "plugin/configuration.h"
 
 #include "lib/base/format.h"
-#include "lib/base/lists.h"
 #include "lib/base/text.h"
 #include "lib/sys/sysroot.h"
 
@@ -14,35 +13,10 @@ namespace {
 
 constexpr std::size_t largest_site_file = std::size_t{1} << 20;
 
-using Pairs = std::vector<std::pair<std::string, std::string>>;
-
-Pairs from_environment(const Environment& environment) {
-    Pairs pairs;
-    for (const auto& [name, value] : environment.all()) {
-        if (is_settings_variable(name, value)) {
-            pairs.emplace_back(name, value);
-        }
-    }
-    return pairs;
-}
-
-Pairs from_note(std::string_view text) {
-    Pairs pairs;
-    for (const auto part : split(text, ',')) {
-        if (const auto [name, value] = split_once(part, '='); value) {
-            pairs.emplace_back(name, *value);
-        }
-    }
-    return pairs;
-}
-
 /// Reads the site file. A missing file is no error; an unreadable one adds a warning.
 std::optional<std::string> read_site_file(const std::string& path, std::vector<std::string>& warnings) {
     const auto root = SysRoot::open("/");
-    if (!root) {
-        return std::nullopt;
-    }
-    const auto text = root->read(path, largest_site_file);
+    const auto text = root ? root->read(path, largest_site_file) : fail("", ENOENT);
     if (text) {
         return *text;
     }
@@ -87,9 +61,15 @@ SettingsOutcome Configuration::resolve(const Environment& environment, const std
     sources.site_path = site_path_.empty() ? SYSCONFDIR "/rdma-nccl.conf" : site_path_;
     sources.site_text = read_site_file(sources.site_path, file_warnings);
     sources.plugstack = plugstack_;
-    sources.environment = note ? from_note(note->settings) : Pairs();
-    const Pairs own = from_environment(environment);
-    append(sources.environment, own); // srun --export=RDMA_NCCL_X=... wins
+    const std::string noted = note ? note->settings : "";
+    for (const auto part : split(noted, ',')) {
+        if (const auto [name, value] = split_once(part, '='); value) {
+            sources.environment.emplace_back(name, *value);
+        }
+    }
+    for (const auto& own : environment.all()) { // srun --export=RDMA_NCCL_X=... wins
+        sources.environment.emplace_back(own);
+    }
     sources.option = option_;
     SettingsOutcome outcome = resolve_settings(sources);
     follow_quiet(outcome.settings, environment);
@@ -99,16 +79,18 @@ SettingsOutcome Configuration::resolve(const Environment& environment, const std
 
 std::string settings_for_note(const Environment& environment) {
     std::string text;
-    for (const auto& [name, value] : from_environment(environment)) {
-        text += format_text("{}{}={}", text.empty() ? "" : ",", name, value);
+    for (const auto& [name, value] : environment.all()) {
+        if (is_settings_variable(name, value)) {
+            text += format_text("{}{}={}", text.empty() ? "" : ",", name, value);
+        }
     }
     return text;
 }
 
 std::string too_many_tasks_to_spawn(unsigned tasks, unsigned nodes) {
-    return format_text("spawn=on starts one rank per GPU from one task per node, and this step has {} tasks on {} {}: "
+    return format_text("spawn=on starts one rank per GPU from one task per node, and this step has {} tasks on {}: "
                        "use --ntasks-per-node=1 (and no more tasks than nodes), or spawn=off for tasks that are ranks",
-                       tasks, nodes, nodes == 1 ? "node" : "nodes");
+                       tasks, format_count(nodes, "node"));
 }
 
 } // namespace rdma_nccl

@@ -2,16 +2,11 @@
 // The symbols that Slurm looks up. Each callback calls the part for its context, and no exception leaves this file.
 // Order and contexts of the callbacks: spank(8), slurm/spank.h.
 
-#include "plugin/spank.h"
 #include "plugin/srun.h"
 #include "plugin/stepd.h"
 
-#include <array>
-#include <chrono>
 #include <cstdlib>
 #include <exception>
-#include <memory>
-#include <optional>
 #include <type_traits>
 
 extern "C" {
@@ -66,8 +61,14 @@ int guarded(const char* where, Work work) noexcept {
 }
 
 bool is_client() {
-    const Context context = SpankHandle::context();
-    return context == Context::Srun || context == Context::Allocator;
+    const auto context = spank_context();
+    return context == S_CTX_LOCAL || context == S_CTX_ALLOCATOR;
+}
+
+/// Like guarded(), for what only a node that start_node() has planned does.
+template<typename Work>
+int guarded_on_node(const char* where, Work work) noexcept {
+    return state().node ? guarded(where, [&] { return work(*state().node); }) : 0;
 }
 
 int option_callback(int /*value*/, const char* argument, int remote) {
@@ -80,7 +81,7 @@ int option_callback(int /*value*/, const char* argument, int remote) {
     });
 }
 
-void register_option(SpankHandle host) {
+void register_option(spank_t spank) {
     std::array<char, 11> name = {"rdma-nccl"};
     std::array<char, 21> arginfo = {"[key[=value],...]"};
     std::array<char, 80> usage = {"[rdma-nccl] set up NCCL and torch over RDMA; --rdma-nccl=help"};
@@ -90,7 +91,7 @@ void register_option(SpankHandle host) {
     option.usage = usage.data();
     option.has_arg = 2; // optional
     option.cb = option_callback;
-    if (!host.register_option(option)) {
+    if (spank_option_register(spank, &option) != ESPANK_SUCCESS) {
         report_to_log("Slurm did not take the option --rdma-nccl: is the plugin listed twice in plugstack.conf?");
     }
 }
@@ -105,9 +106,9 @@ extern "C" {
 
 int slurm_spank_init(spank_t spank, int argc, char* argv[]) {
     return guarded("init", [=] {
-        if (is_client() || SpankHandle::context() == Context::Slurmstepd) {
+        if (is_client() || spank_context() == S_CTX_REMOTE) {
             state().configuration.take_arguments(argc, argv);
-            register_option(SpankHandle(spank));
+            register_option(spank);
         }
     });
 }
@@ -115,7 +116,7 @@ int slurm_spank_init(spank_t spank, int argc, char* argv[]) {
 int slurm_spank_init_post_opt(spank_t /*spank*/, int /*argc*/, char* /*argv*/[]) {
     return guarded("init_post_opt", [] {
         const int result = is_client() ? client_check(state().configuration) : 0;
-        if (result == 0 && SpankHandle::context() == Context::Srun) {
+        if (result == 0 && spank_context() == S_CTX_LOCAL) {
             client_open_exchange(state().configuration, state().server);
         }
         return result;
@@ -138,25 +139,17 @@ int slurm_spank_user_init(spank_t spank, int /*argc*/, char* /*argv*/[]) {
 }
 
 int slurm_spank_task_init_privileged(spank_t /*spank*/, int /*argc*/, char* /*argv*/[]) {
-    return guarded("task_init_privileged", [] {
-        if (state().node) {
-            prepare_task(*state().node);
-        }
-    });
+    return guarded_on_node("task_init_privileged", prepare_task);
 }
 
 int slurm_spank_task_post_fork(spank_t spank, int /*argc*/, char* /*argv*/[]) {
-    return guarded("task_post_fork", [=] {
-        if (state().node) {
-            note_task(*state().node, SpankHandle(spank));
-        }
-    });
+    return guarded_on_node("task_post_fork", [=](NodeState& node) { note_task(node, SpankHandle(spank)); });
 }
 
 int slurm_spank_task_init(spank_t spank, int /*argc*/, char* /*argv*/[]) {
-    const int result = guarded("task_init", [=] {
+    const int result = guarded_on_node("task_init", [=](NodeState& node) {
         SpankHandle host(spank);
-        return state().node ? start_task(*state().node, host) : 0;
+        return start_task(node, host);
     });
     if (result != 0) {
         // This is the forked task, just before its exec. Slurm ignores an optional plugin's return value, so strict
@@ -167,21 +160,16 @@ int slurm_spank_task_init(spank_t spank, int /*argc*/, char* /*argv*/[]) {
 }
 
 int slurm_spank_task_exit(spank_t /*spank*/, int /*argc*/, char* /*argv*/[]) {
-    return guarded("task_exit", [] {
-        if (state().node) {
-            end_task(*state().node);
-        }
-    });
+    return guarded_on_node("task_exit", end_task);
 }
 
 int slurm_spank_exit(spank_t /*spank*/, int /*argc*/, char* /*argv*/[]) {
     return guarded("exit", [] {
-        const bool good = !state().server || !state().step || client_end_step(*state().step, *state().server);
+        if (state().server && state().step) {
+            client_end_step(*state().step, *state().server);
+        }
         if (state().node) {
             end_node(*state().node);
-        }
-        if (!good && exit_status() == EXIT_SUCCESS) { // a failed step keeps its own status
-            exit_instead(EXIT_FAILURE);
         }
         std::destroy_at(&state()); // an assignment would keep buffers, which leak when Slurm unloads the plugin
         std::construct_at(&state());

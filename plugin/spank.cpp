@@ -3,22 +3,7 @@
 
 #include "lib/base/text.h"
 
-#include <algorithm>
-
 namespace rdma_nccl {
-
-Context SpankHandle::context() {
-    switch (spank_context()) {
-    case S_CTX_LOCAL:
-        return Context::Srun;
-    case S_CTX_ALLOCATOR:
-        return Context::Allocator;
-    case S_CTX_REMOTE:
-        return Context::Slurmstepd;
-    default:
-        return Context::Other;
-    }
-}
 
 std::vector<std::uint32_t> SpankHandle::global_ids() const {
     std::vector<std::uint32_t> ids;
@@ -31,10 +16,6 @@ std::vector<std::uint32_t> SpankHandle::global_ids() const {
     return ids;
 }
 
-bool SpankHandle::has_task_zero() const {
-    return std::ranges::count(global_ids(), 0U) > 0;
-}
-
 std::string SpankHandle::step_cores() const {
     char* text = nullptr;
     return spank_get_item(spank_, S_STEP_ALLOC_CORES, &text) == ESPANK_SUCCESS && text != nullptr ? text : "";
@@ -42,10 +23,7 @@ std::string SpankHandle::step_cores() const {
 
 Environment SpankHandle::environment() const {
     char** entries = nullptr;
-    if (spank_get_item(spank_, S_JOB_ENV, &entries) != ESPANK_SUCCESS) {
-        return {};
-    }
-    return Environment::from(entries);
+    return spank_get_item(spank_, S_JOB_ENV, &entries) == ESPANK_SUCCESS ? Environment::from(entries) : Environment();
 }
 
 std::vector<std::string> SpankHandle::program() const {
@@ -58,18 +36,6 @@ std::vector<std::string> SpankHandle::program() const {
     return {arguments, arguments + count};
 }
 
-bool SpankHandle::set_variable(const std::string& name, const std::string& value) {
-    return spank_setenv(spank_, name.c_str(), value.c_str(), 1) == ESPANK_SUCCESS;
-}
-
-bool SpankHandle::unset_variable(const std::string& name) {
-    return spank_unsetenv(spank_, name.c_str()) == ESPANK_SUCCESS;
-}
-
-bool SpankHandle::can_prepend() {
-    return spank_prepend_task_argv != nullptr;
-}
-
 bool SpankHandle::prepend(const std::vector<std::string>& words) {
     std::vector<const char*> pointers; // Slurm copies the texts
     pointers.reserve(words.size());
@@ -78,11 +44,6 @@ bool SpankHandle::prepend(const std::vector<std::string>& words) {
     }
     return can_prepend() &&
            spank_prepend_task_argv(spank_, static_cast<int>(pointers.size()), pointers.data()) == ESPANK_SUCCESS;
-}
-
-bool SpankHandle::register_option(const struct spank_option& option) {
-    struct spank_option copy = option; // older headers take a non-const pointer
-    return spank_option_register(spank_, &copy) == ESPANK_SUCCESS;
 }
 
 void report_to_user(std::string_view text) {

@@ -5,6 +5,7 @@
 
 #include "lib/sys/environment.h"
 
+#include <algorithm>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -42,14 +43,10 @@ extern spank_err_t spank_prepend_task_argv(spank_t spank, int argc, const char* 
 
 namespace rdma_nccl {
 
-enum class Context { Srun, Allocator, Slurmstepd, Other };
-
 /// A spank_t, valid for one callback.
 class SpankHandle {
 public:
     explicit SpankHandle(spank_t spank) : spank_(spank) {}
-
-    [[nodiscard]] static Context context();
 
     [[nodiscard]] std::optional<std::uint32_t> job_id() const { return item(S_JOB_ID); }
     [[nodiscard]] std::optional<std::uint32_t> step_id() const { return item(S_JOB_STEPID); }
@@ -62,7 +59,7 @@ public:
     /// Returns the global ids of the local tasks, without the offset of a heterogeneous step. Leaves out unknown ones.
     [[nodiscard]] std::vector<std::uint32_t> global_ids() const;
     /// Returns true if a task 0 is here. In a heterogeneous step every component has one.
-    [[nodiscard]] bool has_task_zero() const;
+    [[nodiscard]] bool has_task_zero() const { return std::ranges::count(global_ids(), 0U) > 0; }
     /// For the task of the current callback.
     [[nodiscard]] std::optional<std::uint32_t> task_global_id() const { return item(S_TASK_GLOBAL_ID); }
     [[nodiscard]] std::optional<std::uint32_t> task_local_id() const { return item<int>(S_TASK_ID); }
@@ -76,16 +73,15 @@ public:
     [[nodiscard]] std::vector<std::string> program() const;
 
     /// Returns false if Slurm refused.
-    bool set_variable(const std::string& name, const std::string& value);
-    bool unset_variable(const std::string& name);
+    bool set_variable(const std::string& name, const std::string& value) {
+        return spank_setenv(spank_, name.c_str(), value.c_str(), 1) == ESPANK_SUCCESS;
+    }
+    bool unset_variable(const std::string& name) { return spank_unsetenv(spank_, name.c_str()) == ESPANK_SUCCESS; }
 
     /// Returns true if this Slurm can put words in front of a task's command (23.11 and newer).
-    [[nodiscard]] static bool can_prepend();
+    [[nodiscard]] static bool can_prepend() { return spank_prepend_task_argv != nullptr; }
     /// Call in task_init. Returns false if Slurm refused.
     bool prepend(const std::vector<std::string>& words);
-
-    /// Registers --rdma-nccl[=...] with this callback.
-    bool register_option(const struct spank_option& option);
 
 private:
     /// Returns an item of an integer type. Only this class uses spank_get_item's variable arguments.

@@ -7,19 +7,15 @@
 #include "lib/exchange/endpoint.h"
 #include "lib/net/key.h"
 #include "lib/plan/port_block.h"
-#include "lib/slurm/layout.h"
+#include "lib/slurm/step.h"
 #include "lib/sys/sysroot.h"
-#include "plugin/step_layout.h"
-#include "plugin/stepd_evidence.h"
+#include "plugin/stepd.h"
 
-#include <algorithm>
 #include <csignal>
-#include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 #include <dlfcn.h>
 #include <sys/resource.h>
-#include <unistd.h>
 
 namespace rdma_nccl {
 
@@ -86,12 +82,13 @@ ExchangeStep know_step(const ClientStep& client, bool heterogeneous_job, std::ui
     ExchangeStep step;
     step.settings = client.settings;
     step.node_count = node_count;
-    if (const auto layout = load_step_layout(client.job_id, client.step_id, heterogeneous_job)) {
-        step.nodes = layout->nodes;
-        step.component = layout->component;
-        step.node_count = step.nodes.size();
-        step.head_address = IpAddress::parse(make_note(client.job_id, client.step_id, layout).head_address);
+    auto layout = load_step_layout(client.job_id, client.step_id, heterogeneous_job);
+    if (!layout.nodes.empty()) {
+        step.node_count = layout.nodes.size();
     }
+    step.nodes = std::move(layout.nodes);
+    step.component = layout.component;
+    step.head_address = layout.head_address;
     return step;
 }
 
@@ -150,21 +147,24 @@ void report_verdict(const StepVerdict& verdict, const Settings& settings) {
     }
 }
 
-std::optional<int>& kept_status() {
+/// srun's exit status, once exit() has begun. SPANK does not provide it: atexit calls slurm_spank_exit after main()
+/// (srun_job.c).
+std::optional<int>& exit_status() {
     static std::optional<int> status;
     return status;
 }
 
 void keep_status(int status, void* /*argument*/) {
-    kept_status() = status;
+    exit_status() = status;
 }
 
-/// A handler in an unloaded library would crash the process.
-void stay_loaded() {
-    Dl_info self{};
+/// From now on, exit() stores its status before it calls slurm_spank_exit.
+void watch_exit_status() {
+    Dl_info self{}; // the plugin stays loaded: a handler in an unloaded library would crash the process
     if (::dladdr(reinterpret_cast<const void*>(&keep_status), &self) != 0) {
         (void)::dlopen(self.dli_fname, RTLD_NOW | RTLD_NOLOAD | RTLD_NODELETE);
     }
+    (void)::on_exit(keep_status, nullptr); // a glibc function; atexit(3) does not pass the status
 }
 
 } // namespace
@@ -248,21 +248,21 @@ int client_start_step(const Configuration& configuration, const SpankHandle& hos
     const bool heterogeneous_job =
         parse_number<unsigned>(environment.get("SLURM_HET_SIZE").value_or("")).value_or(1) > 1;
     // Set before the exchange starts: its thread reads the environment, which must not change then.
-    leave_note(make_note(*job_id, *step_id, std::nullopt), settings, environment);
+    leave_note(StepLayout().note(*job_id, *step_id), settings, environment);
     if (!start_exchange(server, *step, host, heterogeneous_job)) {
-        auto note = make_note(*job_id, *step_id, load_step_layout(*job_id, *step_id, heterogeneous_job));
+        auto note = load_step_layout(*job_id, *step_id, heterogeneous_job).note(*job_id, *step_id);
         note.unequal_gpus = host.node_count().value_or(1) > 1 && load_gpus_differ(*job_id);
         leave_note(std::move(note), settings, environment);
     }
     return refused ? -1 : 0;
 }
 
-bool client_end_step(const ClientStep& step, ExchangeServer& server) {
+void client_end_step(const ClientStep& step, ExchangeServer& server) {
     const auto& settings = step.settings;
     const bool wanted = settings.verify != VerifyChoice::Off;
     auto evidence = server.finish(wanted ? nodes_timeout : std::chrono::milliseconds(0));
     if (!evidence || !wanted || evidence->nodes.empty() || !concerns_rdma(evidence->nodes, settings)) {
-        return true;
+        return;
     }
     const auto verdict = judge_step(std::move(evidence->nodes), std::move(evidence->unresponsive));
     report_verdict(verdict, settings);
@@ -278,22 +278,11 @@ bool client_end_step(const ClientStep& step, ExchangeServer& server) {
     if (fails) {
         report_to_user(format_text("strict: srun exits with 1 because RDMA was {}",
                                    verdict.verdict == Verdict::Mixed ? "not used alone" : "not used"));
+        if (exit_status() == EXIT_SUCCESS) { // a failed step keeps its own status
+            (void)std::fflush(nullptr);
+            ::_exit(EXIT_FAILURE); // no other handler runs
+        }
     }
-    return !fails;
-}
-
-void watch_exit_status() {
-    stay_loaded();
-    (void)::on_exit(keep_status, nullptr); // a glibc function; atexit(3) does not pass the status
-}
-
-std::optional<int> exit_status() {
-    return kept_status();
-}
-
-void exit_instead(int status) {
-    (void)std::fflush(nullptr);
-    ::_exit(status);
 }
 
 } // namespace rdma_nccl

@@ -37,19 +37,8 @@ struct ClientStep {
 int client_start_step(const Configuration& configuration, const SpankHandle& host,
                       std::optional<ExchangeServer>& server, std::optional<ClientStep>& step);
 
-/// exit, srun only: receives what the nodes saw of the step's bytes, and reports whether RDMA was used. Returns false
-/// if the step must fail because of it (strict).
-bool client_end_step(const ClientStep& step, ExchangeServer& server);
-
-// srun's exit status. SPANK does not provide it: atexit calls slurm_spank_exit after main() (srun_job.c).
-
-/// From now on, exit() stores its status here before it calls slurm_spank_exit. The plugin stays loaded until then.
-void watch_exit_status();
-
-/// Returns the status that the process passed to exit(), or nullopt before that or without watch_exit_status().
-std::optional<int> exit_status();
-
-/// Ends the process in slurm_spank_exit with another status. Flushes all output; no other handler runs.
-[[noreturn]] void exit_instead(int status);
+/// exit, srun only: receives what the nodes saw of the step's bytes, and reports whether RDMA was used. If the step
+/// must fail because of it (strict), ends srun with status 1 instead of 0.
+void client_end_step(const ClientStep& step, ExchangeServer& server);
 
 } // namespace rdma_nccl

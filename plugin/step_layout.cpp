@@ -6,13 +6,11 @@
 #include "lib/plan/head_address.h"
 #include "plugin/spank.h"
 
-#include <algorithm>
 #include <functional>
 #include <iterator>
 #include <memory>
 #include <set>
 #include <span>
-#include <string_view>
 #include <utility>
 
 namespace rdma_nccl {
@@ -135,7 +133,8 @@ StepLayout load_step_components(std::uint32_t job_id, std::uint32_t step_id) {
     return step;
 }
 
-std::string address_of(std::string& node) {
+/// Returns NodeAddr of a node, a name or a numeric address; empty if Slurm does not say.
+std::string address_of(std::string node) {
     node_info_msg_t* message = nullptr;
     if (slurm_load_node_single(&message, node.data(), SHOW_ALL) != SLURM_SUCCESS || message == nullptr) {
         return {};
@@ -171,59 +170,33 @@ bool host_has_libslurm() {
            slurm_load_node_single != nullptr && slurm_free_node_info_msg != nullptr;
 }
 
-/// Loads all but the head's address. Returns no nodes if Slurm does not say.
-StepLayout load_nodes(std::uint32_t job_id, std::uint32_t step_id, bool heterogeneous_job) {
+} // namespace
+
+ChildValue<StepLayout> ask_slurm(std::uint32_t job_id, std::uint32_t step_id, bool heterogeneous_job) {
+    // If Slurm's log file were closed, a connection to slurmctld would reuse its number, and log lines would go there.
+    return ChildValue<StepLayout>::start([=] { return load_step_layout(job_id, step_id, heterogeneous_job); }, {},
+                                         Inherit::All);
+}
+
+StepLayout load_step_layout(std::uint32_t job_id, std::uint32_t step_id, bool heterogeneous_job) {
     if (!host_has_libslurm()) {
         return {};
     }
-    return heterogeneous_job ? load_job_components(job_id, step_id) : load_step_components(job_id, step_id);
-}
-
-} // namespace
-
-ChildValue<LayoutSummary> ask_slurm(std::uint32_t job_id, std::uint32_t step_id, bool heterogeneous_job) {
-    const std::function<LayoutSummary()> ask = [=] {
-        LayoutSummary step;
-        if (const auto layout = load_step_layout(job_id, step_id, heterogeneous_job)) {
-            std::ranges::transform(layout->nodes, std::back_inserter(step.nodes), &ExpectedNode::name);
-            const auto note = make_note(job_id, step_id, layout);
-            step.head_node = note.head_node;
-            step.head_address = note.head_address;
-        }
-        return step;
-    };
-    // If Slurm's log file were closed, a connection to slurmctld would reuse its number, and log lines would go there.
-    return ChildValue<LayoutSummary>::start(ask, {}, Inherit::All);
-}
-
-std::optional<StepLayout> load_step_layout(std::uint32_t job_id, std::uint32_t step_id, bool heterogeneous_job) {
-    StepLayout step = load_nodes(job_id, step_id, heterogeneous_job);
-    if (step.nodes.empty()) {
-        return std::nullopt;
-    }
+    StepLayout step = heterogeneous_job ? load_job_components(job_id, step_id) : load_step_components(job_id, step_id);
     std::ranges::sort(step.nodes, {}, &ExpectedNode::first_rank);
-    std::string name = step.head().name;
-    step.head_address = address_of(name);
+    const std::string address = step.nodes.empty() ? "" : address_of(step.head_node());
+    const auto resolved = address.empty() ? std::vector<IpAddress>() : resolve_host(address).addresses;
+    if (const auto usable = std::ranges::find_if(resolved, &IpAddress::is_routable); usable != resolved.end()) {
+        step.head_address = *usable;
+    }
     return step;
 }
 
-StepNote make_note(std::uint32_t job_id, std::uint32_t step_id, const std::optional<StepLayout>& layout) {
-    StepNote note;
-    note.job_id = job_id;
-    note.step_id = step_id;
-    if (!layout) {
-        return note;
-    }
-    note.head_node = layout->head().name;
-    if (!layout->head_address.empty()) {
-        for (const auto& address : resolve_host(layout->head_address).addresses) {
-            if (address.is_routable()) {
-                note.head_address = address.text();
-                break;
-            }
-        }
-    }
-    return note;
+StepNote StepLayout::note(std::uint32_t job_id, std::uint32_t step_id) const {
+    return {.job_id = job_id,
+            .step_id = step_id,
+            .head_node = head_node(),
+            .head_address = head_address ? head_address->text() : ""};
 }
 
 bool is_job_over(std::uint32_t job_id) {

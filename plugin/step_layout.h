@@ -3,7 +3,7 @@
 // with one on each node.
 #pragma once
 
-#include "lib/exchange/step_nodes.h"
+#include "lib/exchange/protocol.h"
 #include "lib/net/message.h"
 #include "lib/settings/settings.h"
 #include "lib/slurm/step.h"
@@ -18,41 +18,36 @@ namespace rdma_nccl {
 
 /// The layout of a step. Exact also for arbitrary, heterogeneous and topology-aware layouts.
 struct StepLayout {
-    std::vector<ExpectedNode> nodes; ///< of all components, in the order of their first ranks
-    unsigned component = 0;          ///< the component that was asked about
-    std::string head_address;        ///< NodeAddr of rank 0's node, a name or a numeric address
+    std::vector<ExpectedNode> nodes;       ///< of all components, in the order of their first ranks
+    unsigned component = 0;                ///< the component that was asked about
+    std::optional<IpAddress> head_address; ///< NodeAddr of rank 0's node, if other nodes can use it
 
-    [[nodiscard]] const ExpectedNode& head() const { return nodes.front(); }
+    [[nodiscard]] std::string head_node() const { return nodes.empty() ? "" : nodes.front().name; }
+    /// Returns a note with the head node and its address, as far as they are known.
+    [[nodiscard]] StepNote note(std::uint32_t job_id, std::uint32_t step_id) const;
 };
 
-/// Returns nullopt if Slurm does not say. `heterogeneous_job`: the other components have jobs of their own, which are
+/// Returns no nodes if Slurm does not say. `heterogeneous_job`: the other components have jobs of their own, which are
 /// asked too; it is then uncertain whether they are part of the step.
-std::optional<StepLayout> load_step_layout(std::uint32_t job_id, std::uint32_t step_id, bool heterogeneous_job);
-
-/// The part of its step's layout that a node needs.
-struct LayoutSummary {
-    std::vector<std::string> nodes; ///< in the order of their ranks
-    std::string head_node;
-    std::string head_address; ///< numeric; empty: unknown
-};
+StepLayout load_step_layout(std::uint32_t job_id, std::uint32_t step_id, bool heterogeneous_job);
 
 template<>
-inline constexpr std::string_view message_name<LayoutSummary> = "step";
+inline constexpr std::string_view message_name<StepLayout> = "step";
 
-void fields(auto& f, Is<LayoutSummary> auto& m) {
+void fields(auto& f, Is<ExpectedNode> auto& m) {
+    f("name", m.name);
+}
+
+/// A node needs no more of its step's layout.
+void fields(auto& f, Is<StepLayout> auto& m) {
     constexpr std::size_t most_nodes = 65536;
     f("nodes", m.nodes, most_nodes);
-    f("head_node", m.head_node);
     f("head_address", m.head_address);
 }
 
 /// Runs load_step_layout() in a child of slurmstepd: slurmctld may be busy, and the name service may hang. finish()
-/// returns no nodes if Slurm does not answer.
-ChildValue<LayoutSummary> ask_slurm(std::uint32_t job_id, std::uint32_t step_id, bool heterogeneous_job);
-
-/// Returns a note with the head node of the layout and, if its address resolves to one, a numeric address that other
-/// nodes can use.
-StepNote make_note(std::uint32_t job_id, std::uint32_t step_id, const std::optional<StepLayout>& layout);
+/// returns the names of the nodes and the head's address, or none if Slurm does not answer.
+ChildValue<StepLayout> ask_slurm(std::uint32_t job_id, std::uint32_t step_id, bool heterogeneous_job);
 
 /// Returns true if the job is cancelled or has ended otherwise; false if Slurm does not say.
 bool is_job_over(std::uint32_t job_id);

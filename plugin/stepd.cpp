@@ -11,11 +11,6 @@
 #include "lib/plan/nccl_variables.h"
 #include "lib/plan/report.h"
 
-#include <algorithm>
-#include <chrono>
-#include <cstdint>
-#include <unistd.h>
-
 namespace rdma_nccl {
 
 namespace {
@@ -108,7 +103,6 @@ void judge_listeners(NodeState& state) {
     }
 }
 
-/// Returns where srun waits for the step's nodes, and the key by which they know each other.
 std::optional<ExchangeOffer> find_offer(const Settings& settings, const Environment& environment,
                                         const std::optional<Key>& key) {
     const auto endpoint = read_endpoint(environment.get(endpoint_variable).value_or(""));
@@ -160,19 +154,20 @@ void judge_plan(NodeState& state, const ExchangeResult& exchanged) {
         state.reported_by_srun = true;
         state.strict_fault = state.strict_fault ? state.strict_fault : exchanged.agreement->strict_fault;
     } else if (exchanged.failure) {
-        state.strict_fault = state.strict_fault.value_or(*exchanged.failure);
+        state.strict_fault = state.strict_fault.value_or(exchanged.failure->why);
     }
     if (exchanged.failure && !exchanged.reported_by_srun && state.has_rank_zero) {
-        state.warnings.insert(state.warnings.begin(), format_text("{}: each node plans alone", *exchanged.failure));
+        state.warnings.insert(state.warnings.begin(), format_text("{}: each node plans alone", exchanged.failure->why));
     }
 }
 
 /// Makes the final plan after the exchange, or without one. Decides who has rank 0.
 void finalize_plan(NodeState& state, const SpankHandle& host, const ExchangeResult& exchanged, bool was_offered,
                    Clock::time_point deadline) {
-    const auto note = state.facts.step.note;
+    const auto& note = state.facts.step.note;
+    const auto& failure = exchanged.failure;
     state.coordination.agreement = exchanged.agreement;
-    state.coordination.unequal_gpus = exchanged.unequal_gpus || (note && note->unequal_gpus);
+    state.coordination.unequal_gpus = (failure && failure->unequal_gpus) || (note && note->unequal_gpus);
     if (was_offered && !exchanged.agreement) {
         // The other nodes use the ports that every node can derive, so this one must not have moved to others.
         release_ports(state);

@@ -3,21 +3,106 @@
 // Nothing here fails a step unless the user asked for that with strict.
 #pragma once
 
-#include "lib/plan/inspect.h"
-#include "lib/plan/plan.h"
+#include "lib/apply/hosts_file.h"
+#include "lib/base/cpu_set.h"
+#include "lib/base/forked_worker.h"
+#include "lib/exchange/client.h"
+#include "lib/plan/node_placement.h"
 #include "lib/topology/topology.h"
 #include "plugin/configuration.h"
 #include "plugin/spank.h"
-#include "plugin/stepd_evidence.h"
-#include "plugin/stepd_exchange.h"
-#include "plugin/stepd_hosts.h"
-#include "plugin/stepd_placement.h"
+#include "plugin/step_layout.h"
 
+#include <array>
+#include <chrono>
+#include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
+#include <sys/types.h>
+#include <unistd.h>
 #include <vector>
 
 namespace rdma_nccl {
+
+struct NodeState;
+
+/// The step's user.
+struct StepUser {
+    uid_t uid = 0;
+    gid_t gid = 0;
+};
+
+/// Gives up root for good in a child: neither the user's files (logs) nor drivers should be read as root. Does nothing
+/// if the process is not root. Returns false on failure.
+bool become(const StepUser& user);
+
+/// Sockets of this process. If user_init runs in a process of its own (SlurmdParameters=contain_spank, Slurm 24.05:
+/// clone(2) with the memory, but not the files, of slurmstepd), the descriptors are invalid afterwards. The sockets
+/// then end with that process, and this object forgets them.
+struct StepSockets {
+    StepSockets() = default;
+    StepSockets(StepSockets&&) = default;
+    ~StepSockets();
+
+    /// Returns true if the sockets belong to the calling process.
+    [[nodiscard]] bool ours() const { return ::getpid() == process; }
+
+    std::vector<UniqueFd> held_ports;
+    std::optional<ExchangeClient> srun;
+    pid_t process = ::getpid();
+};
+
+/// The /etc/hosts for the step on this node: made by the first task that mounts it, removed when the step ends. The
+/// path is in a directory where only root can create files. It contains Slurm's ids, and the pid of slurmstepd to
+/// distinguish the step from an earlier one with the same ids.
+struct MountedHosts {
+    std::string path;
+    std::string text;
+};
+
+/// The CPUs that Slurm gave each task of the node. slurmstepd binds the tasks one after the other, before any of them
+/// goes on. Shared memory makes the masks that it saw available to all tasks.
+class TaskMasks {
+public:
+    /// Call before the tasks are forked. Returns nullopt if there is no memory or no task.
+    static std::optional<TaskMasks> create(std::size_t tasks);
+
+    /// Call in slurmstepd, once the task is bound.
+    void record(std::size_t local_id, pid_t pid);
+    /// Call in a task. Returns the masks by local id; a mask that was not recorded is empty.
+    [[nodiscard]] std::vector<CpuSet> all() const { return {memory_.get(), memory_.get() + tasks_}; }
+
+private:
+    using Words = std::array<std::uint64_t, most_cpus / 64>;
+    TaskMasks(std::shared_ptr<Words[]> memory, std::size_t tasks) : memory_(std::move(memory)), tasks_(tasks) {}
+
+    std::shared_ptr<Words[]> memory_;
+    std::size_t tasks_;
+};
+
+/// The process beside the tasks that watches what the step does with this node's network. Counters and netlink ask
+/// drivers, which may hang, so slurmstepd does not read them itself.
+class EvidenceProcess {
+public:
+    /// Call as root in slurmstepd, before the tasks run. Returns once the counters have been read, or after a quarter
+    /// of a second. The process runs as the user and sends its results to srun.
+    static std::optional<EvidenceProcess> start(const NodeState& state, ExchangeClient& srun);
+
+    /// Call when the last task has ended: the process reports to srun and ends. Returns when it has ended, usually
+    /// within milliseconds. It belongs to the step's cgroup, so it must be gone before slurmstepd kills what is left in
+    /// that cgroup and waits for it (proctrack_cgroup.c). If it takes longer than its drivers may, it is killed.
+    void end_step();
+
+private:
+    EvidenceProcess(Child child, UniqueFd control) : child_(std::move(child)), control_(std::move(control)) {}
+
+    Child child_;
+    UniqueFd control_; ///< closing it ends the process without a report
+};
+
+/// The longest that end_step() may take: the slowest driver's counters are two seconds late (traffic_sources.cpp).
+inline constexpr std::chrono::milliseconds settling_timeout(2500);
 
 /// The result of user_init, for the tasks that slurmstepd forks afterwards.
 struct NodeState {
@@ -53,12 +138,16 @@ struct NodeState {
     [[nodiscard]] std::vector<std::uint16_t> ports_of_rank_zero() const;
 };
 
+// user_init
+
 /// Applies `variables` where `now` differs, and lists all of them in the marker. Returns false if Slurm refused one.
 bool set_variables(SpankHandle& host, const NodeState& state, const Environment& now,
                    const std::vector<Variable>& variables);
 
 /// user_init. Returns nullopt if there is nothing to do (not enabled, a special step, another runtime's daemons).
 std::optional<NodeState> start_node(const Configuration& configuration, SpankHandle& host);
+
+// The tasks (stepd_tasks.cpp)
 
 /// task_init_privileged, as root in the task: applies hosts=mount and memlock=raise.
 void prepare_task(const NodeState& state);
@@ -75,5 +164,70 @@ void end_task(NodeState& state);
 
 /// exit, as root: removes everything that was written for the step.
 void end_node(NodeState& state);
+
+// The exchange with srun (stepd_exchange.cpp)
+
+/// Where srun waits for the step's nodes, and the key by which they know each other.
+struct ExchangeOffer {
+    ExchangeEndpoint endpoint;
+    Key key;
+};
+
+struct ExchangeResult {
+    std::optional<Agreement> agreement;
+    HostsTable hosts;
+    std::optional<Disagreement> failure; ///< why there is no agreement; also absent if none was wanted
+    bool srun_is_gone = false;           ///< the step is about to end: do not ask Slurm about it
+    bool reported_by_srun = false;       ///< srun has reported the failure
+};
+
+/// srun's note reaches the nodes of only one component of a heterogeneous step (srun.c, _launch_one_app). A node
+/// without it asks Slurm as srun did, and adds it to `environment`. Other steps never need this.
+void add_missing_note(Environment& environment, const Step& step, ExchangeClient::Clock::time_point deadline);
+
+/// Reports this node to srun and waits for the answer, until `deadline` at the latest. The node with task 0 also
+/// answers the other nodes' connection tests. `noted`: srun left a note, so that it has reported why there is no offer.
+ExchangeResult exchange(NodeState& state, const SpankHandle& host, const std::optional<ExchangeOffer>& offer,
+                        bool noted, ExchangeClient::Clock::time_point deadline);
+
+/// Without an agreement, takes the head from srun or Slurm.
+void plan_head_alone(NodeState& state, const SpankHandle& host, const ExchangeResult& exchanged,
+                     ExchangeClient::Clock::time_point deadline);
+
+/// Returns Slurm's name of this node.
+std::string node_name(const SpankHandle& host, const NodeFacts& facts);
+
+// hosts=file and hosts=mount (stepd_hosts.cpp)
+
+/// hosts=mount: asks Slurm for the step's nodes before these agree, while the step still runs on all of them: slurmctld
+/// forgets a component of a heterogeneous step that has ended. Trusts only the ids from Slurm, not the step's
+/// environment, which the user controls.
+std::optional<ChildValue<StepLayout>> ask_for_nodes(const Settings& settings, const SpankHandle& host,
+                                                    bool heterogeneous);
+
+/// Writes the files of hosts=file, and decides on that of hosts=mount.
+void write_hosts(NodeState& state, const SpankHandle& host, HostsTable hosts,
+                 std::optional<ChildValue<StepLayout>>& asked, ExchangeClient::Clock::time_point deadline);
+
+/// Gives this process and its children an /etc/hosts with this text, in a mount namespace of its own
+/// (mount_namespaces(7)), which ends with its last process. Before that, makes sure that programs gain no privileges by
+/// set-user-ID bits (PR_SET_NO_NEW_PRIVS): a program that runs as root must not trust what a user may have written.
+/// Call as root, in the task.
+Result<void> mount_etc_hosts(const MountedHosts& hosts);
+
+// Placement (stepd_placement.cpp)
+
+/// user_init, once the layout is known: reads the topology if ranks are tasks.
+void prepare_placement(NodeState& state, const SpankHandle& host);
+
+/// task_init. Returns the placement of the node's ranks as this task sees it, or nullopt outside rank layout.
+std::optional<NodePlacement> place_task(const NodeState& state, const TaskFacts& task, const Environment& now);
+
+/// Binds the task and reports a failure.
+void bind_task(const NodeState& state, const TaskFacts& task, const NodePlacement& placed);
+
+/// Returns the warnings about the tasks' CPUs and GPUs. Called once per step, by its task 0.
+std::vector<std::string> judge_placement(const NodeState& state, const TaskFacts& task, const Environment& now,
+                                         const std::optional<NodePlacement>& placed);
 
 } // namespace rdma_nccl

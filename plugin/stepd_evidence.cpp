@@ -1,16 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "plugin/stepd_evidence.h"
+#include "plugin/stepd.h"
 
 #include "lib/base/format.h"
 #include "lib/base/text.h"
 #include "lib/evidence/step_watch.h"
 #include "lib/net/listeners.h"
-#include "plugin/stepd.h"
 
-#include <algorithm>
-#include <array>
 #include <cerrno>
-#include <chrono>
 #include <csignal>
 #include <fcntl.h>
 #include <grp.h>
@@ -20,7 +16,6 @@
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <thread>
-#include <unistd.h>
 
 namespace rdma_nccl {
 
@@ -33,6 +28,7 @@ constexpr char end_of_step = 'e';
 constexpr char has_begun = 'b';
 constexpr char waits_for_counters = 's';
 constexpr milliseconds beginning_timeout(250); // a driver may hang; the tasks wait no longer than this
+constexpr milliseconds evidence_timeout(1000);
 
 /// A signal for the step's tasks may also reach this process if Slurm finds them by their parents.
 void ignore_signals() {
@@ -57,27 +53,22 @@ bool has_tasks(const Parent& slurmstepd) {
 }
 
 /// Reports each stranger at rank 0's ports to srun, once. Nobody else should listen there.
-class PortWatch {
-public:
-    PortWatch(const NodeState& state, ExchangeClient& srun)
-        : ports_(state.ports_of_rank_zero()), user_(state.user), srun_(srun) {}
+struct PortWatch {
+    std::vector<std::uint16_t> ports;
+    StepUser user;
+    ExchangeClient& srun;
+    std::set<std::uint32_t> reported{}; ///< inodes of sockets
 
     void sample() {
         const auto listeners =
-            ports_.empty() ? std::vector<PortListener>() : find_listeners(ports_).value_or(std::vector<PortListener>());
+            ports.empty() ? std::vector<PortListener>() : find_listeners(ports).value_or(std::vector<PortListener>());
         constexpr std::size_t most_alarms = 8; // a user may open any number of sockets
-        for (const auto& stranger : strangers(listeners, user_.uid)) {
-            if (reported_.size() < most_alarms && reported_.insert(stranger.inode).second) {
-                (void)srun_.send_alarm(format_stranger(stranger));
+        for (const auto& stranger : strangers(listeners, user.uid)) {
+            if (reported.size() < most_alarms && reported.insert(stranger.inode).second) {
+                (void)srun.send_alarm(format_stranger(stranger));
             }
         }
     }
-
-private:
-    std::vector<std::uint16_t> ports_;
-    StepUser user_;
-    ExchangeClient& srun_;
-    std::set<std::uint32_t> reported_; ///< inodes of sockets
 };
 
 /// Returns false if the step must not be reported: slurmstepd has closed its end or is gone, or the step had no tasks
@@ -85,9 +76,8 @@ private:
 bool watch_until_end(StepWatch& watch, PortWatch& ports, const Parent& slurmstepd, int control) {
     unsigned empty_samples = 0;
     for (;;) {
-        const auto pause = std::chrono::ceil<milliseconds>(watch.next_sample() - Clock::now()).count();
         pollfd event{control, POLLIN, 0};
-        const int ready = ::poll(&event, 1, static_cast<int>(std::clamp<decltype(pause)>(pause, 0, 60000)));
+        const int ready = poll_until({&event, 1}, watch.next_sample());
         if (ready < 0 && errno != EINTR) {
             return false;
         }
@@ -117,7 +107,7 @@ void watch_as_user(const NodeState& state, const Parent& slurmstepd, int control
     const WatchedStep step{*root, state.facts, state.plan, state.running_tasks, state.log_directory};
     auto watch = watch_step(step, {state.facts.step.job_id, state.facts.step.step_id, slurmstepd.process});
     (void)!::write(control, &has_begun, 1);
-    PortWatch ports(state, srun);
+    PortWatch ports{state.ports_of_rank_zero(), state.user, srun};
     if (!watch_until_end(watch, ports, slurmstepd, control)) {
         return;
     }

@@ -1,16 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "plugin/stepd_exchange.h"
-
-#include "lib/base/format.h"
-#include "lib/sys/environment.h"
-#include "plugin/step_layout.h"
 #include "plugin/stepd.h"
 
-#include <algorithm>
+#include "lib/base/format.h"
+
 #include <cerrno>
-#include <chrono>
 #include <thread>
-#include <unistd.h>
 #include <utility>
 
 namespace rdma_nccl {
@@ -43,12 +37,12 @@ void take_turn(const SpankHandle& host, Clock::time_point deadline) {
     std::this_thread::sleep_until(std::min(Clock::now() + turn, deadline - time_for_slurmctld));
 }
 
-/// Returns an empty result if Slurm does not say.
-LayoutSummary ask_about(const Step& step, Clock::time_point deadline) {
+/// Returns no nodes if Slurm does not say.
+StepLayout ask_about(const Step& step, Clock::time_point deadline) {
     constexpr seconds longest(15); // slurmctld's own limit, MessageTimeout, is 10
     return ask_slurm(step.job_id, step.step_id, step.heterogeneous)
         .finish(std::min(Clock::now() + longest, deadline))
-        .value_or(LayoutSummary());
+        .value_or(StepLayout());
 }
 
 ExchangeResult exchange_with_others(const ExchangeOffer& offer, NodeReport report, bool with_task_zero,
@@ -69,14 +63,14 @@ ExchangeResult exchange_with_others(const ExchangeOffer& offer, NodeReport repor
     auto client = ExchangeClient::connect(offer.endpoint, offer.key, most, std::min(start + most_to_connect, deadline),
                                           std::min(limit, deadline));
     if (!client) {
-        result.failure = format_text("srun does not answer ({}); if a firewall is between, open SrunPortRange of "
-                                     "slurm.conf there, or give exchange=off",
-                                     client.error().message);
+        result.failure = {format_text("srun does not answer ({}); if a firewall is between, open SrunPortRange of "
+                                      "slurm.conf there, or give exchange=off",
+                                      client.error().message)};
         return result;
     }
     auto answer = client->agree(report, std::move(listener), std::min(limit + margin, deadline));
     if (!answer) {
-        result.failure = answer.error().message;
+        result.failure = {answer.error().message};
         result.srun_is_gone = answer.error().os_error == ECONNRESET;
         return result;
     }
@@ -85,37 +79,18 @@ ExchangeResult exchange_with_others(const ExchangeOffer& offer, NodeReport repor
         result.agreement = std::move(agreed->agreement);
         result.hosts = std::move(agreed->hosts);
     } else {
-        auto& refused = std::get<Disagreement>(*answer);
-        result.failure = refused.why;
-        result.head_node = std::move(refused.head_node);
-        result.head = refused.head;
+        result.failure = std::get<Disagreement>(std::move(*answer));
         result.reported_by_srun = true;
-        result.unequal_gpus = refused.unequal_gpus;
     }
     return result;
 }
 
 } // namespace
 
-StepSockets::StepSockets() : process_(::getpid()) {}
-
-StepSockets::StepSockets(StepSockets&& other) noexcept
-    : held_ports(std::move(other.held_ports)), srun(std::move(other.srun)), process_(other.process_) {
-    other.held_ports.clear();
-    other.srun.reset();
-}
-
 StepSockets::~StepSockets() {
-    if (!ours()) {
-        forget();
+    if (ours()) {
+        return;
     }
-}
-
-bool StepSockets::ours() const {
-    return ::getpid() == process_;
-}
-
-void StepSockets::forget() {
     for (auto& socket : held_ports) {
         (void)socket.release();
     }
@@ -140,14 +115,9 @@ std::string node_name(const SpankHandle& host, const NodeFacts& facts) {
 }
 
 void add_missing_note(Environment& environment, const Step& step, Clock::time_point deadline) {
-    if (step.note) {
-        return;
-    }
-    if (const auto known = ask_about(step, deadline); !known.nodes.empty()) {
-        StepNote note = make_note(step.job_id, step.step_id, std::nullopt);
-        note.head_node = known.head_node;
-        note.head_address = known.head_address;
-        environment.set(std::string(note_variable), format_note(note));
+    const auto known = step.note ? StepLayout() : ask_about(step, deadline);
+    if (!known.nodes.empty()) {
+        environment.set(std::string(note_variable), format_note(known.note(step.job_id, step.step_id)));
     }
 }
 
@@ -157,7 +127,7 @@ ExchangeResult exchange(NodeState& state, const SpankHandle& host, const std::op
     if (!offer) {
         ExchangeResult result;
         if (step.node_count > 1 && state.settings.exchange && !noted) { // else srun had its reasons and reported them
-            result.failure = "the step's srun has no rdma-nccl plugin";
+            result.failure = {"the step's srun has no rdma-nccl plugin"};
         }
         return result;
     }
@@ -188,20 +158,20 @@ void plan_head_alone(NodeState& state, const SpankHandle& host, const ExchangeRe
                      Clock::time_point deadline) {
     auto& facts = state.facts;
     facts.head_is_to_be_agreed = false;
-    auto& note = facts.step.note;
-    const auto bare = make_note(facts.step.job_id, facts.step.step_id, std::nullopt);
-    if (!exchanged.head_node.empty()) {
-        note = note.value_or(bare);
-        note->head_node = exchanged.head_node;
-        note->head_address = exchanged.head ? exchanged.head->text() : "";
-    } else if ((!note || note->head_node.empty()) && !exchanged.srun_is_gone) {
+    auto& step = facts.step;
+    const auto learn_head = [&step](const std::string& node, const std::optional<IpAddress>& address) {
+        step.note = step.note.value_or(StepLayout().note(step.job_id, step.step_id));
+        step.note->head_node = node;
+        step.note->head_address = address ? address->text() : "";
+    };
+    if (exchanged.failure && !exchanged.failure->head_node.empty()) {
+        learn_head(exchanged.failure->head_node, exchanged.failure->head);
+    } else if ((!step.note || step.note->head_node.empty()) && !exchanged.srun_is_gone) {
         take_turn(host, deadline);
-        const auto known = ask_about(facts.step, deadline);
-        note = note.value_or(bare);
-        note->head_node = known.head_node;
-        note->head_address = known.head_address;
+        const auto known = ask_about(step, deadline);
+        learn_head(known.head_node(), known.head_address);
     }
-    facts.head_node = find_head_node(facts.step);
+    facts.head_node = find_head_node(step);
     resolve_head(facts, state.settings, left_of(deadline));
 }
 

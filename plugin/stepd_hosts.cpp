@@ -1,20 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "plugin/stepd_hosts.h"
-
-#include "lib/base/format.h"
-#include "lib/base/unique_fd.h"
-#include "lib/sys/sysroot.h"
 #include "plugin/stepd.h"
 
+#include "lib/base/format.h"
+#include "lib/sys/sysroot.h"
+
 #include <cerrno>
-#include <cstring>
 #include <fcntl.h>
 #include <functional>
 #include <sched.h>
+#include <set>
 #include <sys/mount.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
-#include <unistd.h>
 #include <utility>
 
 namespace rdma_nccl {
@@ -42,11 +39,6 @@ constexpr std::chrono::milliseconds slurmctld_timeout(5000);
 constexpr const char* etc_hosts = "/etc/hosts";
 constexpr std::size_t longest_hosts = std::size_t{1} << 20;
 
-tl::unexpected<Error> failed(std::string_view what) {
-    const int code = errno;
-    return fail(format_text("{}: {}", what, std::strerror(code)), code);
-}
-
 /// Makes the file atomically: a task finds it complete or not at all.
 Result<void> make_file(const MountedHosts& hosts) {
     if (::access(hosts.path.c_str(), F_OK) == 0) {
@@ -55,11 +47,11 @@ Result<void> make_file(const MountedHosts& hosts) {
     const std::string draft = format_text("{}.{}", hosts.path, ::getpid());
     const UniqueFd file(::open(draft.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600));
     if (!file) {
-        return failed(draft);
+        return os_failure(draft);
     }
     const bool ready = write_all(file.get(), hosts.text) && ::fchmod(file.get(), 0644) == 0 &&
                        (::link(draft.c_str(), hosts.path.c_str()) == 0 || errno == EEXIST); // another task made it
-    auto result = ready ? Result<void>() : Result<void>(failed(hosts.path));
+    auto result = ready ? Result<void>() : Result<void>(os_failure(hosts.path));
     (void)::unlink(draft.c_str());
     return result;
 }
@@ -71,11 +63,15 @@ std::optional<std::string> read_etc_hosts() {
     return own && own->size() <= longest_hosts ? std::optional(std::move(*own)) : std::nullopt;
 }
 
-void add_etc_hosts(NodeState& state, const SpankHandle& host, const HostsTable& hosts, ChildValue<LayoutSummary>& asked,
+void add_etc_hosts(NodeState& state, const SpankHandle& host, const HostsTable& hosts, ChildValue<StepLayout>& asked,
                    Clock::time_point deadline) {
     const auto own = read_etc_hosts();
-    const auto known = asked.finish(std::min(Clock::now() + slurmctld_timeout, deadline)).value_or(LayoutSummary());
-    auto made = make_etc_hosts(hosts, known.nodes.empty() ? std::nullopt : std::optional(known.nodes), own);
+    const auto known = asked.finish(std::min(Clock::now() + slurmctld_timeout, deadline)).value_or(StepLayout());
+    std::set<std::string, std::less<>> nodes;
+    for (const auto& node : known.nodes) {
+        nodes.insert(node.name);
+    }
+    auto made = make_etc_hosts(hosts, std::move(nodes), own);
     if (!made.warning.empty()) {
         state.warnings.insert(state.warnings.begin(), std::move(made.warning));
     }
@@ -107,8 +103,8 @@ void add_hosts_files(NodeState& state, const HostsTable& hosts, const std::strin
 
 } // namespace
 
-std::optional<ChildValue<LayoutSummary>> ask_for_nodes(const Settings& settings, const SpankHandle& host,
-                                                       bool heterogeneous) {
+std::optional<ChildValue<StepLayout>> ask_for_nodes(const Settings& settings, const SpankHandle& host,
+                                                    bool heterogeneous) {
     if (settings.hosts != HostsChoice::Mount || !settings.hosts_mount_allowed) {
         return std::nullopt;
     }
@@ -116,7 +112,7 @@ std::optional<ChildValue<LayoutSummary>> ask_for_nodes(const Settings& settings,
 }
 
 void write_hosts(NodeState& state, const SpankHandle& host, HostsTable hosts,
-                 std::optional<ChildValue<LayoutSummary>>& asked, Clock::time_point deadline) {
+                 std::optional<ChildValue<StepLayout>>& asked, Clock::time_point deadline) {
     if (state.settings.hosts == HostsChoice::Off) {
         return;
     }
@@ -143,23 +139,19 @@ Result<void> mount_etc_hosts(const MountedHosts& hosts) {
         return made;
     }
     if (::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0) {
-        return failed("PR_SET_NO_NEW_PRIVS");
+        return os_failure("PR_SET_NO_NEW_PRIVS");
     }
     if (::unshare(CLONE_NEWNS) != 0) {
-        return failed("unshare");
+        return os_failure("unshare");
     }
     // From now on mounts made here stay here, while mounts of the node still appear here.
     if (::mount("none", "/", nullptr, MS_REC | MS_SLAVE, nullptr) != 0) {
-        return failed("mount namespace");
+        return os_failure("mount namespace");
     }
     if (::mount(hosts.path.c_str(), etc_hosts, nullptr, MS_BIND, nullptr) != 0) {
-        return failed(etc_hosts);
+        return os_failure(etc_hosts);
     }
     return {};
-}
-
-void remove_etc_hosts(const MountedHosts& hosts) {
-    (void)::unlink(hosts.path.c_str());
 }
 
 } // namespace rdma_nccl

@@ -1,14 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "plugin/stepd_placement.h"
+#include "plugin/stepd.h"
 
 #include "lib/base/format.h"
 #include "lib/base/lists.h"
 #include "lib/plan/report.h"
 #include "lib/sys/affinity.h"
-#include "lib/topology/topology.h"
-#include "plugin/stepd.h"
 
-#include <algorithm>
 #include <span>
 #include <sys/mman.h>
 
@@ -45,34 +42,22 @@ std::vector<CpuSet> allowed_masks(const NodeState& state) {
 } // namespace
 
 std::optional<TaskMasks> TaskMasks::create(std::size_t tasks) {
-    const std::size_t bytes = tasks * words_per_task * sizeof(std::uint64_t);
+    const std::size_t bytes = tasks * sizeof(Words);
     void* const memory =
         tasks == 0 ? MAP_FAILED
                    : ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (memory == MAP_FAILED) {
         return std::nullopt;
     }
-    return TaskMasks(Memory(static_cast<std::uint64_t*>(memory), Unmap{bytes}), tasks);
-}
-
-void TaskMasks::Unmap::operator()(std::uint64_t* words) const {
-    ::munmap(words, bytes);
+    const auto unmap = [bytes](Words* words) { ::munmap(words, bytes); };
+    return TaskMasks(std::shared_ptr<Words[]>(static_cast<Words*>(memory), unmap), tasks);
 }
 
 void TaskMasks::record(std::size_t local_id, pid_t pid) {
     if (local_id < tasks_) {
         const CpuSet mask = read_affinity(pid);
-        const auto words = mask.words();
-        std::ranges::copy(words, memory_.get() + local_id * words_per_task);
+        std::ranges::copy(mask.words(), memory_[static_cast<std::ptrdiff_t>(local_id)].begin());
     }
-}
-
-std::vector<CpuSet> TaskMasks::all() const {
-    std::vector<CpuSet> masks;
-    for (std::size_t task = 0; task < tasks_; ++task) {
-        masks.emplace_back(std::span<const std::uint64_t>(memory_.get() + task * words_per_task, words_per_task));
-    }
-    return masks;
 }
 
 void prepare_placement(NodeState& state, const SpankHandle& host) {

@@ -8,7 +8,6 @@
 #include "plugin/stepd.h"
 
 #include <functional>
-#include <unistd.h>
 
 namespace rdma_nccl {
 
@@ -233,7 +232,7 @@ void end_task(NodeState& state) {
 void end_node(NodeState& state) {
     state.evidence.reset();
     if (state.etc_hosts) {
-        remove_etc_hosts(*state.etc_hosts);
+        (void)::unlink(state.etc_hosts->path.c_str()); // if a task has made it
     }
     if (!state.log_directory.empty()) {
         run_as_user(state.user, [&state] { remove_log_directory(state.log_directory); });

@@ -8,7 +8,6 @@
 #include <algorithm>
 #include <array>
 #include <fcntl.h>
-#include <set>
 #include <string_view>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -60,23 +59,22 @@ std::string hostfile_text(const HostsTable& hosts) {
 
 } // namespace
 
-EtcHosts make_etc_hosts(const HostsTable& hosts, const std::optional<std::vector<std::string>>& step_nodes,
+EtcHosts make_etc_hosts(const HostsTable& hosts, std::set<std::string, std::less<>> step_nodes,
                         const std::optional<std::string>& own) {
     if (!own) {
         return {"",
                 "hosts=mount: /etc/hosts of the node cannot be read, or is longer than 1 MiB: the tasks see it as it "
                 "is; RDMA_NCCL_HOSTS names a file with the table"};
     }
-    if (!step_nodes) {
+    if (step_nodes.empty()) {
         return {"", "hosts=mount: slurmctld did not say which nodes this step has: the tasks see the node's own "
                     "/etc/hosts; RDMA_NCCL_HOSTS names a file with the table"};
     }
-    std::set<std::string, std::less<>> open(step_nodes->begin(), step_nodes->end()); // nodes that have no line yet
     const auto named = names_of(*own);
     HostsTable added;
     std::size_t refused = 0;
     for (const auto& host : hosts) {
-        if (!host.address.is_routable() || open.erase(host.name) == 0) {
+        if (!host.address.is_routable() || step_nodes.erase(host.name) == 0) {
             ++refused;
         } else if (!named.contains(lower_case(host.name))) {
             added.push_back(host);

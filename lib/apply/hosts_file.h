@@ -7,9 +7,10 @@
 #include "lib/exchange/messages.h"
 #include "lib/sys/environment.h"
 
+#include <functional>
 #include <optional>
+#include <set>
 #include <string>
-#include <vector>
 
 namespace rdma_nccl {
 
@@ -21,9 +22,9 @@ struct EtcHosts {
 
 /// Makes the text from the site's lines, followed by lines of the table. The table is untrusted: a user may run a
 /// server of their own that sends any table. So a line is added only for a node of the step that the site's lines do
-/// not name, once per node, and with an address that other nodes can reach. `step_nodes`: from slurmctld; `own`: the
-/// node's /etc/hosts; nullopt: unknown.
-EtcHosts make_etc_hosts(const HostsTable& hosts, const std::optional<std::vector<std::string>>& step_nodes,
+/// not name, once per node, and with an address that other nodes can reach. `step_nodes`: from slurmctld; empty:
+/// unknown. `own`: the node's /etc/hosts; nullopt: unknown.
+EtcHosts make_etc_hosts(const HostsTable& hosts, std::set<std::string, std::less<>> step_nodes,
                         const std::optional<std::string>& own);
 
 /// Both written files, in a directory that belongs to this step and node only.

@@ -4,11 +4,14 @@
 #include "lib/base/format.h"
 #include "lib/base/hostlist.h"
 #include "lib/base/lists.h"
+#include "lib/base/text.h"
 #include "lib/plan/report.h"
-#include "lib/slurm/layout.h"
+#include "lib/slurm/step.h"
 
 #include <algorithm>
+#include <array>
 #include <map>
+#include <set>
 
 namespace rdma_nccl {
 
@@ -61,7 +64,175 @@ std::string summary(Reports reports, const Agreement& first) {
     return text + format_text(", head {} ({}:{}), {}", first.head_node, address, port, reports.front().fabric);
 }
 
+std::string memlock_of(const NodeReport& report) {
+    return report.memlock_kib ? format_text("locked memory limited to {} KiB", *report.memlock_kib)
+                              : "locked memory unlimited";
+}
+
+std::string gid_kind_of(const ReportedPort& port) {
+    if (!port.roce || !port.address) {
+        return "";
+    }
+    return format_text("RoCE v{} over {}", static_cast<int>(*port.roce),
+                       port.address->address.is_ipv4() ? "IPv4" : "IPv6");
+}
+
+/// A property in which nodes may differ: of a node, or the distinct values of its ports, "100, 200 Gb/s". A node with
+/// an empty value is left out of the comparison.
+struct Attribute {
+    std::string (*of_node)(const NodeReport&) = nullptr;
+    std::string (*of_port)(const ReportedPort&) = nullptr;
+    bool fault = true;
+    bool of_ports = false; ///< the value is followed by the names of missing ports
+
+    [[nodiscard]] std::string value(const NodeReport& report) const {
+        if (of_node != nullptr) {
+            return of_node(report);
+        }
+        std::set<std::string> values;
+        for (const auto& port : report.ports) {
+            values.insert(of_port(port));
+        }
+        values.erase("");
+        return joined(values);
+    }
+};
+
+constexpr std::array attributes = {
+    Attribute{.of_node = [](const auto& report) { return format_count(report.ports.size(), "HCA port") + " in use"; },
+              .of_ports = true},
+    Attribute{.of_port = [](const auto& port) -> std::string {
+        return port.link_layer == LinkLayer::InfiniBand ? "InfiniBand" : "RoCE";
+    }},
+    Attribute{
+        .of_port = [](const auto& port) { return port.rate_gbps > 0 ? format_text("{:g} Gb/s", port.rate_gbps) : ""; }},
+    Attribute{.of_port = [](const auto& port) { return port.mtu > 0 ? format_text("MTU {}", port.mtu) : ""; }},
+    Attribute{.of_port = gid_kind_of},
+    Attribute{.of_node = [](const auto& report) { return format_count(report.gpus, "GPU"); }, .fault = false},
+    Attribute{.of_node = memlock_of},
+};
+
+std::set<std::string> port_names(const NodeReport& report) {
+    std::set<std::string> names;
+    for (const auto& port : report.ports) {
+        names.insert(port_name(port.hca, port.port));
+    }
+    return names;
+}
+
+/// Returns the ports of `usual` that a node lacks, "without mlx5_3:1". Returns "" if it lacks more than four, or has
+/// ports that `usual` does not have.
+std::string missing_ports(const NodeReport& report, const NodeReport& usual) {
+    constexpr std::size_t most_named = 4;
+    const auto own = port_names(report);
+    const auto all = port_names(usual);
+    std::vector<std::string> missing;
+    std::set_difference(all.begin(), all.end(), own.begin(), own.end(), std::back_inserter(missing));
+    if (missing.empty() || missing.size() > most_named || missing.size() + own.size() != all.size()) {
+        return "";
+    }
+    return "without " + joined(missing);
+}
+
+void compare(std::vector<Finding>& findings, Reports reports, const Attribute& attribute) {
+    std::map<std::string, std::vector<std::size_t>> nodes_by_value;
+    for (std::size_t i = 0; i < reports.size(); ++i) {
+        if (auto value = attribute.value(reports[i]); !value.empty()) {
+            nodes_by_value[std::move(value)].push_back(i);
+        }
+    }
+    if (nodes_by_value.size() < 2) {
+        return;
+    }
+    // The usual value is the most common one; in a tie, the one of the first node.
+    const auto usual = std::ranges::max_element(nodes_by_value, [](const auto& a, const auto& b) {
+        return a.second.size() != b.second.size() ? a.second.size() < b.second.size()
+                                                  : a.second.front() > b.second.front();
+    });
+    const NodeReport& usual_node = reports[usual->second.front()];
+    std::map<std::string, std::vector<std::string>> nodes_by_text;
+    for (const auto& [value, nodes] : nodes_by_value) {
+        for (const auto i : value == usual->first ? std::vector<std::size_t>() : nodes) {
+            const std::string missing = attribute.of_ports ? missing_ports(reports[i], usual_node) : "";
+            nodes_by_text[missing.empty() ? value : format_text("{} ({})", value, missing)].push_back(reports[i].node);
+        }
+    }
+    const bool one = usual->second.size() == 1;
+    const std::string others =
+        format_text("{} {} {}", one ? usual_node.node : format_count(usual->second.size(), "node"),
+                    one ? "has" : "have", usual->first);
+    for (auto& [text, nodes] : nodes_by_text) {
+        findings.push_back({std::move(nodes), format_text("{}; {}", text, others), attribute.fault});
+    }
+}
+
+/// Returns the network of a port's address, which other ports may be in.
+std::optional<IpPrefix> network_of(const ReportedPort& port) {
+    return port.address ? network_of(*port.address) : std::nullopt;
+}
+
+/// True for a link to a router, which does not tell which other nodes are reachable.
+bool is_point_to_point(const IpPrefix& network) {
+    return network.length() >= (network.address().is_ipv4() ? 31U : 127U);
+}
+
 } // namespace
+
+std::vector<Finding> find_differences(std::span<const NodeReport> reports) {
+    std::vector<Finding> findings; // warnings in the order of the first node that has them
+    std::map<std::string_view, std::size_t> index;
+    for (const auto& report : reports) {
+        for (const auto& warning : report.warnings) {
+            const auto [known, is_new] = index.emplace(warning, findings.size());
+            if (is_new) {
+                findings.push_back({{}, warning});
+            }
+            findings[known->second].nodes.push_back(report.node);
+        }
+    }
+    for (const auto& attribute : attributes) {
+        compare(findings, reports, attribute);
+    }
+    return findings;
+}
+
+std::vector<std::vector<std::string>> find_isolated_ports(std::span<const NodeReport> reports,
+                                                          std::vector<Finding>& findings) {
+    std::map<std::string, std::set<std::size_t>> nodes_by_network;
+    for (std::size_t i = 0; i < reports.size(); ++i) {
+        for (const auto& port : reports[i].ports) {
+            if (const auto network = network_of(port)) {
+                nodes_by_network[network->text()].insert(i);
+            }
+        }
+    }
+    std::vector<std::vector<std::string>> isolated(reports.size());
+    for (std::size_t i = 0; i < reports.size(); ++i) {
+        std::size_t neighbours = 0;
+        std::vector<Finding> alone;
+        std::vector<std::string> names;
+        for (const auto& port : reports[i].ports) {
+            const auto network = network_of(port);
+            if (!network || is_point_to_point(*network)) {
+                continue;
+            }
+            if (nodes_by_network[network->text()].size() > 1) {
+                ++neighbours;
+                continue;
+            }
+            names.push_back(port_name(port.hca, port.port));
+            alone.push_back({{reports[i].node},
+                             format_text("{} ({}): no other node uses a port in that network, so it reaches none: left "
+                                         "out",
+                                         names.back(), network->text())});
+        }
+        if (alone.size() <= neighbours) { // else its rails are routed, beside a network that is not
+            isolated[i] = std::move(names);
+            append(findings, std::move(alone));
+        }
+    }
+    return isolated;
+}
 
 std::string Finding::line() const {
     return format_text("{}: {}", fold_hostlist(nodes), text);

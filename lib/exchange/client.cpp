@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lib/exchange/client.h"
 
-#include "lib/base/format.h"
 #include "lib/net/dialer.h"
+#include "lib/net/tcp.h"
 
 #include <algorithm>
 #include <array>
 #include <cerrno>
-#include <cstring>
 #include <memory>
 #include <poll.h>
 
@@ -20,15 +19,92 @@ using Clock = ExchangeClient::Clock;
 
 constexpr std::chrono::seconds time_to_send(1); // srun may be serving a thousand nodes
 
-int milliseconds_until(Clock::time_point time) {
-    return static_cast<int>(std::clamp<long>(std::chrono::ceil<milliseconds>(time - Clock::now()).count(), 0, 600'000));
-}
-
 tl::unexpected<Error> timed_out() {
     return fail("srun did not answer in time", ETIMEDOUT);
 }
 
+constexpr std::size_t longest_message = 0; // the proof is the only thing that is sent
+constexpr std::size_t most_nodes_at_a_time = 4096;
+
+/// Waits until all attempts are done, or until the deadline.
+void finish(std::vector<DialAttempt>& attempts, Clock::time_point deadline) {
+    for (;;) {
+        std::vector<pollfd> waiting;
+        std::vector<DialAttempt*> waiters;
+        for (auto& attempt : attempts) {
+            if (attempt.error() == 0 && !attempt.is_proven()) {
+                waiting.push_back({attempt.fd(), attempt.events(), 0});
+                waiters.push_back(&attempt);
+            }
+        }
+        const auto left = std::chrono::ceil<milliseconds>(deadline - Clock::now()).count();
+        if (waiting.empty() || left <= 0 ||
+            (::poll(waiting.data(), waiting.size(), static_cast<int>(left)) < 0 && errno != EINTR)) {
+            return;
+        }
+        for (std::size_t i = 0; i < waiting.size(); ++i) {
+            if (waiting[i].revents != 0) {
+                waiters[i]->go_on();
+            }
+        }
+    }
+}
+
 } // namespace
+
+Result<UniqueFd> ReachListener::listen(std::uint16_t port, int held) {
+    auto listener = held >= 0 ? listen_on_bound(held) : listen_on(port, PortSharing::Reuse);
+    return listener || port == 0 ? std::move(listener) : listen_on(0, PortSharing::Reuse);
+}
+
+Result<ReachListener> ReachListener::open(std::uint16_t port, const Key& key, int held) {
+    auto listener = listen(port, held);
+    if (!listener) {
+        return tl::unexpected(listener.error());
+    }
+    CoordinatorRules rules;
+    rules.key = derive_key(key, KeyPurpose::Reachability);
+    rules.adds_local_address = true;
+    rules.ends_with_reset = true;
+    rules.longest_message = longest_message;
+    rules.expected_workers = most_nodes_at_a_time;
+    auto coordinator = Coordinator::make(std::move(*listener), std::move(rules));
+    if (!coordinator) {
+        if (held >= 0) {
+            stop_listening(held);
+        }
+        return tl::unexpected(coordinator.error());
+    }
+    return ReachListener(std::move(*coordinator));
+}
+
+ReachListener::~ReachListener() {
+    if (coordinator_.listener() >= 0) {
+        stop_listening(coordinator_.listener()); // closing is not enough for a held socket: another descriptor has it
+    }
+}
+
+ReachResult try_to_reach(const ReachTest& test, const Key& key, std::chrono::milliseconds timeout) {
+    const auto deadline = Clock::now() + timeout;
+    const auto reach_key = derive_key(key, KeyPurpose::Reachability);
+    const auto others = without_own(test.addresses, own_addresses());
+    std::vector<DialAttempt> attempts;
+    attempts.reserve(others.size());
+    for (const auto& address : others) {
+        attempts.emplace_back(address, test.port,
+                              Session(Session::Role::Worker, reach_key, address.text(), longest_message));
+    }
+    finish(attempts, deadline);
+    ReachResult results(test.addresses.size(), EADDRNOTAVAIL);
+    for (std::size_t i = 0; i < results.size(); ++i) {
+        const auto tried = std::ranges::find(others, test.addresses[i]);
+        if (tried != others.end()) {
+            const auto& attempt = attempts.at(static_cast<std::size_t>(tried - others.begin()));
+            results[i] = attempt.error() == 0 && !attempt.is_proven() ? ETIMEDOUT : attempt.error();
+        }
+    }
+    return results;
+}
 
 Result<ExchangeClient> ExchangeClient::connect(const ExchangeEndpoint& endpoint, const Key& key, std::size_t most,
                                                Clock::time_point connected, Clock::time_point deadline) {
@@ -49,7 +125,7 @@ bool ExchangeClient::send(const NodeMessage& message, Clock::time_point deadline
             return true;
         }
         pollfd waiting{connection_.fd(), POLLOUT, 0};
-        if (::poll(&waiting, 1, milliseconds_until(deadline)) <= 0) {
+        if (poll_until({&waiting, 1}, deadline) <= 0) {
             return false;
         }
     }
@@ -83,9 +159,8 @@ Result<void> ExchangeClient::wait(std::optional<ReachListener>& listener, Clock:
         std::array<pollfd, 2> waiting = {
             {{connection_.fd(), POLLIN, 0}, {listener ? listener->descriptor() : -1, POLLIN, 0}}};
         const auto until = listener ? std::min(deadline, listener->deadline().value_or(deadline)) : deadline;
-        const int ready = ::poll(waiting.data(), waiting.size(), milliseconds_until(until));
-        if (ready < 0 && errno != EINTR) {
-            return fail(format_text("poll: {}", std::strerror(errno)), errno);
+        if (poll_until(waiting, until) < 0 && errno != EINTR) {
+            return os_failure("poll");
         }
         if (Clock::now() >= deadline) { // check here too: there may always be something to serve
             return timed_out();
@@ -106,7 +181,7 @@ Result<std::optional<ExchangeClient::Answer>> ExchangeClient::obey(const std::st
         return tl::unexpected(message.error());
     }
     if (const auto* const test = std::get_if<ReachTest>(&*message)) {
-        const milliseconds left(milliseconds_until(deadline));
+        const auto left = std::chrono::ceil<milliseconds>(deadline - Clock::now());
         if (!send(Reached{try_to_reach(*test, key_, std::min(left, reach_timeout))}, deadline)) {
             return timed_out();
         }

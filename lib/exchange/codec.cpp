@@ -204,11 +204,8 @@ std::string write_evidence(const NodeEvidence& evidence) {
 }
 
 Result<NodeEvidence> read_evidence(std::string_view text) {
-    auto message = read_message<std::variant<NodeEvidence>>(text);
-    if (!message) {
-        return tl::unexpected(message.error());
-    }
-    return std::get<NodeEvidence>(std::move(*message));
+    return read_message<std::variant<NodeEvidence>>(text).map(
+        [](auto message) { return std::get<NodeEvidence>(std::move(message)); });
 }
 
 } // namespace rdma_nccl

@@ -5,12 +5,9 @@
 
 #include "lib/base/result.h"
 #include "lib/evidence/evidence.h"
-#include "lib/fabric/fabric.h"
-#include "lib/net/ip.h"
 #include "lib/plan/plan.h"
-#include "lib/plan/port_block.h"
-#include "lib/settings/settings.h"
 
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -20,9 +17,6 @@
 #include <vector>
 
 namespace rdma_nccl {
-
-struct NodeFacts;
-struct Plan;
 
 /// A port that the node's plan uses.
 struct ReportedPort {
@@ -88,6 +82,9 @@ struct ReachTest {
     std::uint16_t port = 0;
 };
 
+/// The timeout of a test. A lost SYN is sent again after one second (RFC 6298).
+inline constexpr std::chrono::milliseconds reach_timeout(2500);
+
 /// The result of each address in order: 0 or an errno.
 using ReachResult = std::vector<int>;
 
@@ -112,8 +109,8 @@ using HostsTable = std::vector<HostEntry>;
 struct Disagreement {
     std::string why;
     bool unequal_gpus = false; ///< the nodes that reported differ in GPUs: ranks cannot be numbered without agreement
-    std::string head_node;     ///< the head node by Slurm; empty: unknown to srun
-    std::optional<IpAddress> head;
+    std::string head_node{};   ///< the head node by Slurm; empty: unknown to srun
+    std::optional<IpAddress> head{};
 };
 
 struct Reached {

@@ -5,7 +5,6 @@
 #include "lib/fabric/readers.h"
 #include "lib/plan/inspect.h"
 #include "lib/plan/nccl_overrides.h"
-#include "lib/plan/plan.h"
 #include "lib/plan/report.h"
 
 #include <algorithm>

@@ -4,7 +4,6 @@
 #include "lib/base/format.h"
 #include "lib/base/hostlist.h"
 #include "lib/base/lists.h"
-#include "lib/exchange/reachability.h"
 
 #include <algorithm>
 #include <cerrno>
@@ -22,6 +21,90 @@ constexpr std::chrono::milliseconds test_margin(2500); // on top of the nodes' o
 
 } // namespace
 
+std::optional<std::size_t> find_expected(std::span<const ExpectedNode> expected, const std::vector<bool>& taken,
+                                         const NodeReport& report) {
+    std::optional<std::size_t> by_name;
+    std::vector<std::size_t> by_tasks;
+    for (std::size_t i = 0; i < expected.size(); ++i) {
+        const auto& node = expected[i];
+        if (taken[i]) {
+            continue;
+        }
+        const bool same_tasks = node.tasks == report.tasks && node.first_task == report.first_task;
+        const bool same_name = node.name == report.node;
+        if (same_tasks && same_name) {
+            return i;
+        }
+        if (same_tasks) {
+            by_tasks.push_back(i);
+        }
+        if (same_name && !by_name) {
+            by_name = i;
+        }
+    }
+    return by_tasks.size() == 1 ? std::optional(by_tasks.front()) : by_name;
+}
+
+StepNodes::StepNodes(std::vector<ExpectedNode> nodes, unsigned component, std::size_t count)
+    : nodes_(std::move(nodes)), component_(component), count_(count) {
+    index_names();
+}
+
+void StepNodes::index_names() {
+    taken_.assign(nodes_.size(), false);
+    by_name_.clear();
+    for (std::size_t i = 0; i < nodes_.size(); ++i) {
+        by_name_.emplace(nodes_[i].name, i);
+    }
+}
+
+void StepNodes::learn_count(unsigned step_nodes) {
+    if (step_nodes == 0 || step_nodes == nodes_.size()) {
+        return;
+    }
+    std::erase_if(nodes_, [this](const auto& node) { return node.component != component_; });
+    if (nodes_.size() != step_nodes) {
+        nodes_.clear();
+    }
+    for (auto& node : nodes_) {
+        node.first_rank = node.first_task;
+    }
+    index_names();
+    count_ = step_nodes;
+}
+
+const ExpectedNode* StepNodes::take(const NodeReport& report) {
+    // First by its name; all nodes are searched only if that fails.
+    const auto named = by_name_.find(report.node);
+    const auto is_named = [&](const ExpectedNode& node) {
+        return node.tasks == report.tasks && node.first_task == report.first_task;
+    };
+    const auto found = named != by_name_.end() && !taken_[named->second] && is_named(nodes_[named->second])
+                           ? std::optional(named->second)
+                           : find_expected(nodes_, taken_, report);
+    if (!found) {
+        return nullptr;
+    }
+    taken_[*found] = true;
+    return &nodes_[*found];
+}
+
+std::vector<std::string> StepNodes::missing() const {
+    std::vector<std::string> names;
+    for (std::size_t i = 0; i < nodes_.size(); ++i) {
+        if (!taken_[i]) {
+            names.push_back(nodes_[i].name);
+        }
+    }
+    return names;
+}
+
+std::string StepNodes::missing_text() const {
+    constexpr std::size_t longest = 400;
+    const std::string text = fold_hostlist(missing());
+    return text.empty() ? "" : format_text(": {}{}", text.substr(0, longest), text.size() > longest ? "..." : "");
+}
+
 ExchangeRounds::ExchangeRounds(ExchangeStep step, Report report, EndStep end_step, Send send, Clock::time_point now)
     : settings_(std::move(step.settings)), head_address_(step.head_address),
       expected_(std::move(step.nodes), step.component, step.node_count), report_(std::move(report)),
@@ -31,13 +114,22 @@ bool ExchangeRounds::take(int connection, NodeMessage message, Clock::time_point
     if (auto* const report = std::get_if<NodeReport>(&message)) {
         return take_report(connection, std::move(*report), now);
     }
+    auto* const node = find(connection);
+    if (node == nullptr) {
+        return false;
+    }
     if (auto* const reached = std::get_if<Reached>(&message)) {
-        return take_result(connection, std::move(reached->errors));
+        return take_result(*node, std::move(reached->errors));
+    }
+    if (stage_ != Stage::Done || node->done) {
+        return false;
     }
     if (const auto* const alarm = std::get_if<NodeAlarm>(&message)) {
-        return take_alarm(connection, *alarm);
+        take_alarm(*node, *alarm);
+    } else {
+        take_evidence(*node, std::get<NodeEvidence>(std::move(message)));
     }
-    return take_evidence(connection, std::move(std::get<NodeEvidence>(message)));
+    return true;
 }
 
 bool ExchangeRounds::take_report(int connection, NodeReport report, Clock::time_point now) {
@@ -104,45 +196,34 @@ void ExchangeRounds::start_test(Clock::time_point now) {
     }
 }
 
-bool ExchangeRounds::take_result(int connection, ReachResult result) {
-    auto* const node = find(connection);
-    const bool asked = node != nullptr && stage_ != Stage::Gathering && node != &nodes_.front(); // not the head
-    if (!asked || node->result || result.size() != candidates_.size()) {
+bool ExchangeRounds::take_result(Node& node, ReachResult result) {
+    const bool asked = stage_ != Stage::Gathering && &node != &nodes_.front(); // not the head
+    if (!asked || node.result || result.size() != candidates_.size()) {
         return false;
     }
     if (stage_ == Stage::Done) {
         return true;
     }
-    node->result = std::move(result);
+    node.result = std::move(result);
     if (--results_missing_ == 0) {
         answer();
     }
     return true;
 }
 
-bool ExchangeRounds::take_alarm(int connection, const NodeAlarm& alarm) {
-    const auto* const node = find(connection);
-    if (node == nullptr || stage_ != Stage::Done || node->done) {
-        return false;
-    }
-    report_(format_text("{}: warning: {}", node->name, alarm.text));
+void ExchangeRounds::take_alarm(const Node& node, const NodeAlarm& alarm) {
+    report_(format_text("{}: warning: {}", node.name, alarm.text));
     if (settings_.strict && !std::exchange(ended_, true)) {
         report_("strict: the step is ended");
         end_step_();
     }
-    return true;
 }
 
-bool ExchangeRounds::take_evidence(int connection, NodeEvidence evidence) {
-    auto* const node = find(connection);
-    if (node == nullptr || stage_ != Stage::Done || node->done) {
-        return false;
-    }
-    node->done = true;
+void ExchangeRounds::take_evidence(Node& node, NodeEvidence evidence) {
+    node.done = true;
     --running_;
-    evidence.node = node->name; // Slurm's name, regardless of what the node sent
-    node->evidence = std::move(evidence);
-    return true;
+    evidence.node = node.name; // Slurm's name, regardless of what the node sent
+    node.evidence = std::move(evidence);
 }
 
 StepEvidence ExchangeRounds::take_step_evidence() {
@@ -300,7 +381,7 @@ ExchangeRounds::Node* ExchangeRounds::find(int connection) {
 std::vector<NodeReport> ExchangeRounds::reports() const {
     std::vector<NodeReport> reports;
     reports.reserve(nodes_.size());
-    std::ranges::transform(nodes_, std::back_inserter(reports), [](const Node& node) { return node.report; });
+    std::ranges::transform(nodes_, std::back_inserter(reports), &Node::report);
     return reports;
 }
 

@@ -4,6 +4,7 @@
 #include "lib/base/format.h"
 #include "lib/net/coordinator.h"
 #include "lib/net/tcp.h"
+#include "lib/sys/signal_fd.h"
 
 #include <algorithm>
 #include <array>
@@ -11,14 +12,11 @@
 #include <cerrno>
 #include <climits>
 #include <condition_variable>
-#include <csignal>
-#include <cstdint>
-#include <cstring>
 #include <exception>
 #include <mutex>
 #include <poll.h>
-#include <pthread.h>
 #include <set>
+#include <stop_token>
 #include <sys/eventfd.h>
 #include <sys/random.h>
 #include <sys/resource.h>
@@ -48,62 +46,37 @@ Result<UniqueFd> bind_in(const PortRange& range) {
     return fail(format_text("no port of SrunPortRange {}-{} is free", range.first, range.last), EADDRINUSE);
 }
 
-/// Blocks all signals while it exists, in this thread and in the threads that it starts.
-class SignalsBlocked {
-public:
-    SignalsBlocked() {
-        sigset_t all{};
-        (void)::sigfillset(&all);
-        (void)::pthread_sigmask(SIG_SETMASK, &all, &before_);
-    }
-    ~SignalsBlocked() { (void)::pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
-    SignalsBlocked(const SignalsBlocked&) = delete;
-    SignalsBlocked& operator=(const SignalsBlocked&) = delete;
-
-private:
-    sigset_t before_{};
-};
-
 /// Asks whether the step is cancelled, because nothing else tells: slurmstepd is not told before it has started the
 /// tasks (_wait_for_job_running(), slurmstepd/req.c), and srun itself waits for the launch. Uses its own thread, as
 /// slurmctld may answer slowly.
 class CancelPoll {
 public:
     explicit CancelPoll(const std::function<bool()>& is_cancelled)
-        : thread_([this, &is_cancelled] { run(is_cancelled); }) {}
-    ~CancelPoll() {
-        stop();
-        thread_.join();
-    }
-    CancelPoll(const CancelPoll&) = delete;
-    CancelPoll& operator=(const CancelPoll&) = delete;
+        : thread_([this, &is_cancelled](const std::stop_token& stop) { run(stop, is_cancelled); }) {}
 
     [[nodiscard]] bool is_cancelled() const { return cancelled_; }
-    void stop() {
-        const std::lock_guard lock(mutex_);
-        stopped_ = true;
-        changed_.notify_all();
-    }
+    void stop() { thread_.request_stop(); }
 
 private:
-    void run(const std::function<bool()>& is_cancelled) {
+    void run(const std::stop_token& stop, const std::function<bool()>& is_cancelled) {
         constexpr milliseconds pause(500);
-        std::unique_lock lock(mutex_);
-        while (!cancelled_ && !changed_.wait_for(lock, pause, [this] { return stopped_; })) {
-            lock.unlock();
+        std::mutex mutex;
+        std::condition_variable_any never; // wakes for `stop` only
+        std::unique_lock lock(mutex);
+        while (!cancelled_) {
+            never.wait_for(lock, stop, pause, [] { return false; });
+            if (stop.stop_requested()) {
+                return;
+            }
             try {
                 cancelled_ = is_cancelled();
             } catch (const std::exception&) { // must not end srun
             }
-            lock.lock();
         }
     }
 
-    std::mutex mutex_;
-    std::condition_variable changed_;
-    bool stopped_ = false;
     std::atomic<bool> cancelled_ = false;
-    std::thread thread_; // the last member, as it uses the others
+    std::jthread thread_; // the last member, as it uses the other
 };
 
 /// The loop that runs in the thread: passes the coordinator's events to the rounds, and the rounds' messages back.
@@ -136,9 +109,7 @@ private:
             next = other ? std::min(next, *other) : next;
         }
         std::array<pollfd, 2> ready = {{{coordinator_.fd(), POLLIN, 0}, {stop_, POLLIN, 0}}};
-        const auto left = std::chrono::ceil<milliseconds>(next - Clock::now()).count();
-        const bool forever = next == Clock::time_point::max();
-        (void)::poll(ready.data(), ready.size(), forever ? -1 : static_cast<int>(std::clamp<long>(left, 0, 60'000)));
+        (void)poll_until(ready, next);
         std::uint64_t timeout = 0;
         if (ready[1].revents != 0 && ::read(stop_, &timeout, sizeof timeout) == sizeof timeout) {
             end_ = Clock::now() + milliseconds(timeout - 1);
@@ -234,7 +205,7 @@ Result<ExchangeServer> ExchangeServer::open(const std::optional<PortRange>& rang
     endpoint.port = local_port(socket->get());
     UniqueFd stop(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
     if (!stop) {
-        return fail(format_text("eventfd: {}", std::strerror(errno)), errno);
+        return os_failure("eventfd");
     }
     return ExchangeServer(std::move(*socket), std::move(stop), std::move(endpoint), key);
 }
@@ -242,20 +213,16 @@ Result<ExchangeServer> ExchangeServer::open(const std::optional<PortRange>& rang
 Result<void> ExchangeServer::start(std::function<ExchangeStep()> know, ExchangeRounds::Report report,
                                    ExchangeRounds::EndStep end_step, std::function<bool()> is_cancelled) {
     if (::listen(socket_.get(), INT_MAX) != 0) {
-        return fail(format_text("listen on port {}: {}", endpoint_.port, std::strerror(errno)), errno);
+        return os_failure(format_text("listen on port {}", endpoint_.port));
     }
-    const SignalsBlocked blocked;
     evidence_ = std::make_shared<StepEvidence>();
-    // Shared, because std::function must be copyable. It is destroyed with the thread, and then nothing listens any
-    // more.
-    auto listener = std::make_shared<UniqueFd>(std::move(socket_));
-    try {
-        thread_ = std::thread([evidence = evidence_, listener, stop = stop_.get(), key = key_, know = std::move(know),
-                               report = std::move(report), end_step = std::move(end_step),
-                               is_cancelled = std::move(is_cancelled)] {
+    // The listener is destroyed with the thread, and then nothing listens any more.
+    auto thread = thread_without_signals(
+        [evidence = evidence_, listener = std::move(socket_), stop = stop_.get(), key = key_, know = std::move(know),
+         report = std::move(report), end_step = std::move(end_step), is_cancelled = std::move(is_cancelled)]() mutable {
             try {
                 auto step = know();
-                auto coordinator = Coordinator::make(std::move(*listener), rules_for(step, key));
+                auto coordinator = Coordinator::make(std::move(listener), rules_for(step, key));
                 if (coordinator) {
                     *evidence =
                         Loop(std::move(*coordinator), stop, std::move(step), report, end_step, is_cancelled).run();
@@ -263,14 +230,15 @@ Result<void> ExchangeServer::start(std::function<ExchangeStep()> know, ExchangeR
                     report(format_text("warning: {}: each node plans alone", coordinator.error().message));
                 }
             } catch (const std::exception& fault) {
-                listener->reset();
+                listener.reset();
                 report(format_text("fault in the exchange: {}; each node plans alone", fault.what()));
             }
         });
-    } catch (const std::system_error& fault) { // no thread can be created
-        listener->reset();
-        return fail(format_text("the exchange's thread cannot start: {}", fault.what()), fault.code().value());
+    if (!thread) {
+        return fail(format_text("the exchange's thread cannot start: {}", thread.error().message),
+                    thread.error().os_error);
     }
+    thread_ = std::move(*thread);
     return {};
 }
 

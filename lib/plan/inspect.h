@@ -6,7 +6,6 @@
 #include "lib/plan/head_address.h"
 #include "lib/plan/variables.h"
 #include "lib/settings/settings.h"
-#include "lib/slurm/layout.h"
 #include "lib/slurm/step.h"
 #include "lib/sys/environment.h"
 #include "lib/sys/limits.h"

@@ -8,7 +8,7 @@
 #include "lib/plan/variables.h"
 #include "lib/select/port_selection.h"
 #include "lib/settings/settings.h"
-#include "lib/slurm/layout.h"
+#include "lib/slurm/step.h"
 
 #include <optional>
 #include <string>

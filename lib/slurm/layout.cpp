@@ -1,12 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "lib/slurm/layout.h"
+#include "lib/slurm/step.h"
 
 #include "lib/base/format.h"
 #include "lib/base/text.h"
 
-#include <algorithm>
 #include <array>
-#include <string_view>
 
 namespace rdma_nccl {
 

@@ -15,10 +15,9 @@ constexpr std::string_view note_version = "1";
 constexpr std::size_t longest_note = 16384;
 
 /// Parses the first of some variables that is set and not empty, and records it where it is malformed.
-class Reader {
-public:
-    Reader(const Environment& environment, std::vector<std::string>& problems)
-        : environment_(environment), problems_(problems) {}
+struct Reader {
+    const Environment& environment;
+    std::vector<std::string>& problems;
 
     template<typename T>
     void number(T& target, std::initializer_list<std::string_view> names) {
@@ -26,33 +25,24 @@ public:
             const auto value = parse_number<T>(text);
             return value ? Result<T>(*value) : fail(format_text("=\"{}\" is not a number", printable(text)));
         };
-        read(target, parse, names, "");
+        list(target, parse, names, "");
     }
 
     template<typename T, typename Parse>
-    void list(T& target, Parse parse, std::initializer_list<std::string_view> names) {
-        read(target, parse, names, ": ");
-    }
-
-private:
-    template<typename T, typename Parse>
-    void read(T& target, Parse parse, std::initializer_list<std::string_view> names, std::string_view between) {
+    void list(T& target, Parse parse, std::initializer_list<std::string_view> names, std::string_view between = ": ") {
         for (const auto name : names) {
-            const auto text = environment_.get(name).value_or("");
+            const auto text = environment.get(name).value_or("");
             if (text.empty()) {
                 continue;
             }
             if (auto value = parse(text)) {
                 target = std::move(*value);
             } else {
-                problems_.push_back(format_text("{}{}{}", name, between, value.error().message));
+                problems.push_back(format_text("{}{}{}", name, between, value.error().message));
             }
             return;
         }
     }
-
-    const Environment& environment_;
-    std::vector<std::string>& problems_;
 };
 
 } // namespace
@@ -88,7 +78,7 @@ std::optional<StepNote> parse_note(std::string_view text) {
 
 Step read_step(const Environment& environment, std::vector<std::string> program) {
     Step step;
-    Reader read(environment, step.problems);
+    Reader read{environment, step.problems};
     read.number(step.job_id, {"SLURM_JOB_ID", "SLURM_JOBID"});
     read.number(step.step_id, {"SLURM_STEP_ID", "SLURM_STEPID"});
     step.leader_job_id = step.job_id;

@@ -2,11 +2,13 @@
 // The facts that Slurm gives about the job step, as plain values.
 #pragma once
 
+#include "lib/settings/settings.h"
 #include "lib/sys/environment.h"
 
 #include <algorithm>
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -19,11 +21,11 @@ namespace rdma_nccl {
 struct StepNote {
     std::uint32_t job_id = 0;
     std::uint32_t step_id = 0;
-    std::string head_node;    ///< node name of rank 0, from the step layout; empty: unknown
-    std::string head_address; ///< numeric address of that node as Slurm knows it; empty: unknown
-    std::uint16_t port = 0;   ///< first port of the derived block; 0: none
+    std::string head_node{};    ///< node name of rank 0, from the step layout; empty: unknown
+    std::string head_address{}; ///< numeric address of that node as Slurm knows it; empty: unknown
+    std::uint16_t port = 0;     ///< first port of the derived block; 0: none
     /// Settings from srun's environment as option text; empty if they reach the node by themselves.
-    std::string settings;
+    std::string settings{};
     bool unequal_gpus = false; ///< Slurm gave the nodes different numbers of GPUs; set only with exchange=off
 };
 inline constexpr std::string_view note_variable = "SLURM_RDMA_NCCL_NOTE";
@@ -71,5 +73,36 @@ struct HeadNode {
     bool certain = true;
 };
 HeadNode find_head_node(const Step& step);
+
+// The layout rank, node or pod, which decides what RANK and WORLD_SIZE mean, and the program that a step runs, which
+// influences that choice (layout.cpp).
+
+/// The kind of program that a step runs, judged by the command line.
+enum class ProgramKind {
+    Ordinary,
+    Launcher,      ///< starts the ranks of a node itself: torchrun, accelerate, deepspeed, composer, rdma-nccl run
+    RuntimeDaemon, ///< starts another runtime's daemons, which start its ranks: orted, prted, hydra_pmi_proxy
+};
+
+struct Program {
+    ProgramKind kind = ProgramKind::Ordinary;
+    std::string name; ///< the word that decided the kind, "torchrun"
+};
+
+/// Classifies a program by its command line. Looks through env, numactl and similar wrappers, `python -m MODULE`, and
+/// the words of `bash -c TEXT`. Does not open scripts.
+Program classify_program(std::span<const std::string> argv);
+
+struct LayoutChoice {
+    Layout layout = Layout::Rank; ///< never Auto
+    std::string why;
+    std::vector<std::string> warnings;
+    bool spawn = false; ///< put `rdma-nccl run` in front of the program
+};
+
+/// `visible_gpus`: number of GPUs that this node's tasks see. Only this input may differ between nodes.
+LayoutChoice choose_layout(const Settings& settings, const Step& step, const Program& program, unsigned visible_gpus);
+
+std::string_view layout_name(Layout layout);
 
 } // namespace rdma_nccl

@@ -5,7 +5,6 @@
 #include "lib/base/text.h"
 #include "lib/net/ip.h"
 #include "lib/plan/variables.h"
-#include "lib/slurm/layout.h"
 #include "lib/slurm/step.h"
 
 #include <cstdint>

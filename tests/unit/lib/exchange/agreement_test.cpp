@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lib/exchange/agreement.h"
-#include "lib/exchange/step_nodes.h"
+#include "lib/exchange/protocol.h"
 
 #include "tests/unit/exchange_nodes.h"
 

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lib/exchange/protocol.h"
 
-#include "lib/exchange/reachability.h"
 #include "tests/unit/exchange_nodes.h"
 
 #include <cerrno>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "lib/exchange/reachability.h"
+#include "lib/exchange/client.h"
 
 #include "tests/unit/channel.h"
 #include "tests/unit/descriptor_limit.h"

@@ -3,7 +3,6 @@
 
 #include "lib/plan/head_address.h"
 #include "lib/plan/port_block.h"
-#include "lib/slurm/layout.h"
 
 #include <gtest/gtest.h>
 
