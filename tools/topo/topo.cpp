@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tools/topo/topo.h"
 
-#include "lib/base/format.h"
 #include "lib/base/text.h"
 #include "lib/sys/sysroot.h"
 #include "tools/common/command_line.h"
