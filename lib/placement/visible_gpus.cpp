@@ -7,7 +7,6 @@
 
 #include <algorithm>
 #include <fcntl.h>
-#include <optional>
 #include <string_view>
 #include <unistd.h>
 
@@ -62,8 +61,7 @@ VisibleGpus parse_device_list(std::string_view name, std::string_view text) {
 }
 
 VisibleGpus numbered(std::size_t count, std::string source) {
-    VisibleGpus gpus;
-    gpus.source = std::move(source);
+    VisibleGpus gpus{{}, std::move(source), ""};
     for (std::size_t i = 0; i < std::min(count, most_gpus); ++i) {
         gpus.ids.push_back(std::to_string(i));
     }
@@ -107,16 +105,20 @@ std::optional<Granted> find_granted(const Environment& environment) {
 
 using Positions = std::vector<std::size_t>;
 
-/// Returns the GPUs that indices count. On a node with GPUs of both vendors only NVIDIA's count, as NCCL runs on those.
-Positions countable(std::span<const Gpu> gpus) {
-    const bool any_nvidia = find_by(gpus, &Gpu::vendor, "nvidia") != nullptr;
+Positions positions_where(std::span<const Gpu> gpus, auto is_meant) {
     Positions positions;
     for (std::size_t i = 0; i < gpus.size(); ++i) {
-        if (!any_nvidia || gpus[i].vendor == "nvidia") {
+        if (is_meant(gpus[i])) {
             positions.push_back(i);
         }
     }
     return positions;
+}
+
+/// Returns the GPUs that indices count. On a node with GPUs of both vendors only NVIDIA's count, as NCCL runs on those.
+Positions countable(std::span<const Gpu> gpus) {
+    const bool any_nvidia = find_by(gpus, &Gpu::vendor, "nvidia") != nullptr;
+    return positions_where(gpus, [&](const Gpu& gpu) { return !any_nvidia || gpu.vendor == "nvidia"; });
 }
 
 /// Slurm numbers GPUs by their device files, /dev/nvidiaN; if these are unknown, by PCI address.
@@ -131,17 +133,14 @@ Positions granted_positions(const Positions& all, std::span<const Gpu> gpus, std
     return positions;
 }
 
+std::optional<std::size_t> only_one(const Positions& positions) {
+    return positions.size() == 1 ? std::optional(positions.front()) : std::nullopt;
+}
+
+/// Returns nullopt for an ambiguous abbreviation, too.
 std::optional<std::size_t> find_uuid(std::string_view id, std::span<const Gpu> gpus) {
-    std::optional<std::size_t> found;
-    for (std::size_t i = 0; i < gpus.size(); ++i) {
-        if (!gpus[i].uuid.empty() && gpus[i].uuid.starts_with(id)) {
-            if (found) {
-                return std::nullopt; // ambiguous abbreviation
-            }
-            found = i;
-        }
-    }
-    return found;
+    return only_one(
+        positions_where(gpus, [id](const Gpu& gpu) { return !gpu.uuid.empty() && gpu.uuid.starts_with(id); }));
 }
 
 /// "MIG-GPU-UUID/GI/CI" (drivers before R470) names its GPU; "MIG-UUID" does not.
@@ -150,7 +149,7 @@ std::optional<std::size_t> find_mig(std::string_view id, std::span<const Gpu> gp
     if (id.starts_with("GPU-")) {
         return find_uuid(id.substr(0, id.find('/')), gpus);
     }
-    return all.size() == 1 ? std::optional(all.front()) : std::nullopt;
+    return only_one(all);
 }
 
 } // namespace
@@ -214,15 +213,11 @@ std::vector<std::optional<std::size_t>> match_gpus(const VisibleGpus& visible, c
 }
 
 std::vector<std::size_t> openable_gpus(std::span<const Gpu> gpus) {
-    std::vector<std::size_t> positions;
-    for (std::size_t i = 0; i < gpus.size(); ++i) {
+    return positions_where(gpus, [](const Gpu& gpu) {
         // Checks without opening the file: opening wakes the GPU, which takes a second.
-        const std::string& file = gpus[i].device_file;
-        if (!file.empty() && ::faccessat(AT_FDCWD, file.c_str(), R_OK | W_OK, AT_EACCESS) == 0) {
-            positions.push_back(i);
-        }
-    }
-    return positions;
+        const std::string& file = gpu.device_file;
+        return !file.empty() && ::faccessat(AT_FDCWD, file.c_str(), R_OK | W_OK, AT_EACCESS) == 0;
+    });
 }
 
 } // namespace rdma_nccl

@@ -1,17 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lib/topology/topology.h"
 
+#include "config.h"
+#include "lib/base/dynamic_symbols.h"
 #include "lib/base/format.h"
 #include "lib/base/lists.h"
 #include "lib/base/text.h"
 #include "lib/fabric/readers.h"
-#include "lib/topology/libhwloc.h"
 
 #include <algorithm>
 #include <cstdlib>
-#include <cstring>
+#include <memory>
 #include <optional>
 #include <span>
+
+#ifdef HAVE_HWLOC
+#include <hwloc.h>
+#endif
 
 namespace rdma_nccl {
 
@@ -37,35 +42,81 @@ Result<std::string> export_topology(const SysRoot& /*root*/) {
 
 namespace {
 
-CpuSet to_cpu_set(const HwlocLibrary& hwloc, hwloc_const_bitmap_t bitmap) {
-    CpuSet set;
-    for (int cpu = bitmap == nullptr ? -1 : hwloc.bitmap_next(bitmap, -1);
-         cpu >= 0 && static_cast<unsigned>(cpu) < most_cpus; cpu = hwloc.bitmap_next(bitmap, cpu)) {
-        set.add(static_cast<unsigned>(cpu));
+/// The functions of libhwloc. It is loaded at run time: the plugin is part of every srun, including those on login
+/// nodes without hwloc, and slurmstepd usually has it loaded already.
+struct Libhwloc {
+    Symbols symbols;
+    decltype(&::hwloc_get_api_version) get_api_version = symbols.get("hwloc_get_api_version");
+    decltype(&::hwloc_topology_init) init = symbols.get("hwloc_topology_init");
+    decltype(&::hwloc_topology_destroy) destroy = symbols.get("hwloc_topology_destroy");
+    decltype(&::hwloc_topology_load) load = symbols.get("hwloc_topology_load");
+    decltype(&::hwloc_topology_set_flags) set_flags = symbols.get("hwloc_topology_set_flags");
+    decltype(&::hwloc_topology_set_xml) set_xml = symbols.get("hwloc_topology_set_xml");
+    decltype(&::hwloc_topology_set_components) set_components = symbols.get("hwloc_topology_set_components");
+    decltype(&::hwloc_topology_set_cache_types_filter) set_cache_types_filter =
+        symbols.get("hwloc_topology_set_cache_types_filter");
+    decltype(&::hwloc_topology_set_type_filter) set_type_filter = symbols.get("hwloc_topology_set_type_filter");
+    decltype(&::hwloc_topology_set_io_types_filter) set_io_types_filter =
+        symbols.get("hwloc_topology_set_io_types_filter");
+    decltype(&::hwloc_topology_export_xmlbuffer) export_xmlbuffer = symbols.get("hwloc_topology_export_xmlbuffer");
+    decltype(&::hwloc_free_xmlbuffer) free_xmlbuffer = symbols.get("hwloc_free_xmlbuffer");
+    decltype(&::hwloc_get_type_depth) get_type_depth = symbols.get("hwloc_get_type_depth");
+    decltype(&::hwloc_get_nbobjs_by_depth) get_nbobjs_by_depth = symbols.get("hwloc_get_nbobjs_by_depth");
+    decltype(&::hwloc_get_obj_by_depth) get_obj_by_depth = symbols.get("hwloc_get_obj_by_depth");
+    decltype(&::hwloc_bitmap_next) bitmap_next = symbols.get("hwloc_bitmap_next");
+
+    /// Returns "hwloc 2.9".
+    [[nodiscard]] std::string name() const {
+        const unsigned version = get_api_version();
+        return format_text("hwloc {}.{}", version >> 16, version >> 8 & 0xffU);
     }
-    return set;
+};
+
+Result<Libhwloc> load_libhwloc() {
+    auto hwloc = load_functions<Libhwloc>(HWLOC_SONAME, "install hwloc", "install hwloc 2.1 or newer");
+    // The structures differ between major versions (hwloc.h, hwloc_get_api_version).
+    constexpr unsigned major_version = HWLOC_API_VERSION >> 16;
+    if (hwloc && hwloc->get_api_version() >> 16 != major_version) {
+        return fail(format_text("{} is {}, but rdma-nccl was built with the headers of hwloc {}: build it again",
+                                HWLOC_SONAME, hwloc->name(), major_version));
+    }
+    return hwloc;
 }
 
-std::vector<hwloc_obj_t> objects(const HwlocLibrary& hwloc, hwloc_topology_t topology, hwloc_obj_type_t type) {
-    const int depth = hwloc.get_type_depth(topology, type);
-    if (depth == HWLOC_TYPE_DEPTH_UNKNOWN || depth == HWLOC_TYPE_DEPTH_MULTIPLE) {
-        return {};
+/// A machine that hwloc has read.
+struct HwlocMachine {
+    Libhwloc hwloc;
+    std::unique_ptr<hwloc_topology, decltype(Libhwloc::destroy)> topology;
+
+    [[nodiscard]] CpuSet cpus(hwloc_const_bitmap_t bitmap) const {
+        CpuSet set;
+        for (int cpu = bitmap == nullptr ? -1 : hwloc.bitmap_next(bitmap, -1);
+             cpu >= 0 && static_cast<unsigned>(cpu) < most_cpus; cpu = hwloc.bitmap_next(bitmap, cpu)) {
+            set.add(static_cast<unsigned>(cpu));
+        }
+        return set;
     }
-    std::vector<hwloc_obj_t> list(hwloc.get_nbobjs_by_depth(topology, depth));
-    for (unsigned i = 0; i < list.size(); ++i) {
-        list[i] = hwloc.get_obj_by_depth(topology, depth, i);
+    [[nodiscard]] std::vector<hwloc_obj_t> objects(hwloc_obj_type_t type) const {
+        const int depth = hwloc.get_type_depth(topology.get(), type);
+        if (depth == HWLOC_TYPE_DEPTH_UNKNOWN || depth == HWLOC_TYPE_DEPTH_MULTIPLE) {
+            return {};
+        }
+        std::vector<hwloc_obj_t> list(hwloc.get_nbobjs_by_depth(topology.get(), depth));
+        for (unsigned i = 0; i < list.size(); ++i) {
+            list[i] = hwloc.get_obj_by_depth(topology.get(), depth, i);
+        }
+        return list;
     }
-    return list;
-}
+};
 
 // The GPUs and HCAs in an hwloc topology with devices, for machines of which there is only an XML file.
 
 /// Returns the CPUs of the nearest object at or above that has any; devices have none.
-CpuSet near_cpus(const HwlocLibrary& hwloc, hwloc_obj_t object) {
+CpuSet near_cpus(const HwlocMachine& machine, hwloc_obj_t object) {
     while (object != nullptr && object->cpuset == nullptr) {
         object = object->parent;
     }
-    return object == nullptr ? CpuSet() : to_cpu_set(hwloc, object->cpuset);
+    return object == nullptr ? CpuSet() : machine.cpus(object->cpuset);
 }
 
 std::string pci_address(const decltype(hwloc_obj_attr_u::pcidev)& pci) {
@@ -89,7 +140,7 @@ std::string pci_path(hwloc_obj_t object) {
     return "/sys/devices" + path;
 }
 
-void add_gpu(const HwlocLibrary& hwloc, hwloc_obj_t object, Fabric& fabric) {
+void add_gpu(const HwlocMachine& machine, hwloc_obj_t object, Fabric& fabric) {
     const auto& pci = object->attr->pcidev;
     const auto vendor = gpu_vendor(format_text("0x{:04x}00", static_cast<unsigned>(pci.class_id)),
                                    format_text("0x{:04x}", static_cast<unsigned>(pci.vendor_id)));
@@ -98,7 +149,7 @@ void add_gpu(const HwlocLibrary& hwloc, hwloc_obj_t object, Fabric& fabric) {
         gpu.pci = pci_address(pci);
         gpu.pci_path = pci_path(object);
         gpu.vendor = vendor;
-        gpu.local_cpus = near_cpus(hwloc, object);
+        gpu.local_cpus = near_cpus(machine, object);
     }
 }
 
@@ -141,7 +192,7 @@ std::vector<Port> ports_of(hwloc_obj_t object) {
     return ports;
 }
 
-void add_hca(const HwlocLibrary& hwloc, hwloc_obj_t object, Fabric& fabric) {
+void add_hca(const HwlocMachine& machine, hwloc_obj_t object, Fabric& fabric) {
     if (object->name == nullptr || !is_open_fabrics(object)) {
         return;
     }
@@ -151,20 +202,20 @@ void add_hca(const HwlocLibrary& hwloc, hwloc_obj_t object, Fabric& fabric) {
         hca.pci = pci_address(object->parent->attr->pcidev);
         hca.pci_path = pci_path(object->parent);
     }
-    hca.local_cpus = near_cpus(hwloc, object);
+    hca.local_cpus = near_cpus(machine, object);
     hca.node_guid = info(object, "NodeGUID").value_or("");
     hca.ports = ports_of(object);
 }
 
 /// Finds GPUs of NVIDIA and AMD by PCI class and vendor, and HCAs by OS devices of type OpenFabrics, with the ports and
 /// states that the file has. Writes PCI paths in the form of /sys/devices/...
-Fabric read_hwloc_devices(const HwlocLibrary& hwloc, hwloc_topology_t topology) {
+Fabric read_hwloc_devices(const HwlocMachine& machine) {
     Fabric fabric;
-    for (auto* const object : objects(hwloc, topology, HWLOC_OBJ_PCI_DEVICE)) {
-        add_gpu(hwloc, object, fabric);
+    for (auto* const object : machine.objects(HWLOC_OBJ_PCI_DEVICE)) {
+        add_gpu(machine, object, fabric);
     }
-    for (auto* const object : objects(hwloc, topology, HWLOC_OBJ_OS_DEVICE)) {
-        add_hca(hwloc, object, fabric);
+    for (auto* const object : machine.objects(HWLOC_OBJ_OS_DEVICE)) {
+        add_hca(machine, object, fabric);
     }
     std::ranges::sort(fabric.gpus, {}, &Gpu::pci);
     std::ranges::sort(fabric.hcas, {},
@@ -176,49 +227,44 @@ Fabric read_hwloc_devices(const HwlocLibrary& hwloc, hwloc_topology_t topology) 
 
 enum class Devices { Leave, Read };
 
-/// Disables hwloc components that start CUDA, NVML, an X server ..., or that bind this thread to each CPU in turn
-/// (x86).
-void leave_out_expensive(const HwlocLibrary& hwloc, hwloc_topology_t topology) {
-    for (const auto* component : {"cuda", "nvml", "rsmi", "opencl", "levelzero", "gl", "x86"}) {
-        (void)hwloc.topology_set_components(topology, HWLOC_TOPOLOGY_COMPONENTS_FLAG_BLACKLIST, component);
-    }
-}
-
 /// Asks for the whole machine: a process's masks tell what it may use, which differs from task to task. CPU kinds and
 /// memory attributes are not needed, and reading them takes time.
-void set_flags(const HwlocLibrary& hwloc, hwloc_topology_t topology) {
+void set_flags(const Libhwloc& hwloc, hwloc_topology_t topology) {
     constexpr unsigned long whole = HWLOC_TOPOLOGY_FLAG_INCLUDE_DISALLOWED;
 #if HWLOC_API_VERSION >= 0x00020800
     constexpr unsigned long lean = HWLOC_TOPOLOGY_FLAG_NO_CPUKINDS | HWLOC_TOPOLOGY_FLAG_NO_MEMATTRS;
-    if (hwloc.topology_set_flags(topology, whole | lean) == 0) {
+    if (hwloc.set_flags(topology, whole | lean) == 0) {
         return; // otherwise the library is older than the header
     }
 #endif
-    (void)hwloc.topology_set_flags(topology, whole);
+    (void)hwloc.set_flags(topology, whole);
 }
 
-Result<HwlocTopology> load(const HwlocLibrary& hwloc, Devices devices, const std::string& xml) {
+/// Reads an XML file, or this machine if `xml` is empty.
+Result<HwlocMachine> load(const Libhwloc& hwloc, Devices devices, const std::string& xml) {
     hwloc_topology_t raw = nullptr;
-    if (hwloc.topology_init(&raw) != 0) {
-        return fail(format_text("hwloc does not start: {}", ::strerror(errno)), errno);
+    if (hwloc.init(&raw) != 0) {
+        return os_failure("hwloc does not start");
     }
-    HwlocTopology topology(raw, HwlocDestroy{hwloc.topology_destroy});
-    leave_out_expensive(hwloc, raw);
+    HwlocMachine machine{hwloc, {raw, hwloc.destroy}};
+    // Components that start CUDA, NVML, an X server ..., or that bind this thread to each CPU in turn (x86).
+    for (const auto* component : {"cuda", "nvml", "rsmi", "opencl", "levelzero", "gl", "x86"}) {
+        (void)hwloc.set_components(raw, HWLOC_TOPOLOGY_COMPONENTS_FLAG_BLACKLIST, component);
+    }
     set_flags(hwloc, raw);
-    (void)hwloc.topology_set_cache_types_filter(raw, HWLOC_TYPE_FILTER_KEEP_NONE);
-    (void)hwloc.topology_set_type_filter(raw, HWLOC_OBJ_L3CACHE, HWLOC_TYPE_FILTER_KEEP_ALL);
+    (void)hwloc.set_cache_types_filter(raw, HWLOC_TYPE_FILTER_KEEP_NONE);
+    (void)hwloc.set_type_filter(raw, HWLOC_OBJ_L3CACHE, HWLOC_TYPE_FILTER_KEEP_ALL);
     if (devices == Devices::Read) {
-        (void)hwloc.topology_set_io_types_filter(raw, HWLOC_TYPE_FILTER_KEEP_IMPORTANT);
+        (void)hwloc.set_io_types_filter(raw, HWLOC_TYPE_FILTER_KEEP_IMPORTANT);
     }
-    if (!xml.empty() && hwloc.topology_set_xml(raw, xml.c_str()) != 0) {
-        return fail(format_text("{}: hwloc cannot read it: {}", xml, ::strerror(errno)), errno);
+    if (!xml.empty() && hwloc.set_xml(raw, xml.c_str()) != 0) {
+        return os_failure(xml + ": hwloc cannot read it");
     }
-    if (hwloc.topology_load(raw) != 0) {
-        return fail(xml.empty() ? format_text("hwloc cannot read this machine: {}", ::strerror(errno))
-                                : format_text("{}: no topology of hwloc's", xml),
-                    errno);
+    if (hwloc.load(raw) != 0) {
+        return xml.empty() ? os_failure("hwloc cannot read this machine")
+                           : fail(xml + ": no topology of hwloc's", errno);
     }
-    return topology;
+    return machine;
 }
 
 /// Returns the number of the nearest object of that type at or above.
@@ -229,12 +275,12 @@ std::optional<unsigned> number_above(hwloc_obj_t object, hwloc_obj_type_t type) 
     return object == nullptr ? std::nullopt : std::optional(object->logical_index);
 }
 
-std::vector<NumaNode> numa_nodes(const HwlocLibrary& hwloc, hwloc_topology_t topology) {
+std::vector<NumaNode> numa_nodes(const HwlocMachine& machine) {
     std::vector<NumaNode> nodes;
-    for (const auto* object : objects(hwloc, topology, HWLOC_OBJ_NUMANODE)) {
+    for (const auto* object : machine.objects(HWLOC_OBJ_NUMANODE)) {
         auto& node = nodes.emplace_back();
         node.number = object->os_index;
-        node.cpus = to_cpu_set(hwloc, object->cpuset);
+        node.cpus = machine.cpus(object->cpuset);
         node.memory_mib = object->attr->numanode.local_memory >> 20U;
         node.package = number_above(object->parent, HWLOC_OBJ_PACKAGE).value_or(0);
     }
@@ -255,17 +301,17 @@ const NumaNode* plain_node_of(const std::vector<NumaNode>& nodes, const CpuSet& 
     return best;
 }
 
-Topology to_topology(const HwlocLibrary& hwloc, hwloc_topology_t raw) {
+Topology to_topology(const HwlocMachine& machine) {
     Topology topology;
-    topology.numa_nodes = numa_nodes(hwloc, raw);
-    topology.packages = std::max(static_cast<unsigned>(objects(hwloc, raw, HWLOC_OBJ_PACKAGE).size()), 1U);
-    auto cores = objects(hwloc, raw, HWLOC_OBJ_CORE);
+    topology.numa_nodes = numa_nodes(machine);
+    topology.packages = std::max(static_cast<unsigned>(machine.objects(HWLOC_OBJ_PACKAGE).size()), 1U);
+    auto cores = machine.objects(HWLOC_OBJ_CORE);
     if (cores.empty()) {
-        cores = objects(hwloc, raw, HWLOC_OBJ_PU);
+        cores = machine.objects(HWLOC_OBJ_PU);
     }
     for (auto* object : cores) {
         auto& core = topology.cores.emplace_back();
-        core.cpus = to_cpu_set(hwloc, object->cpuset);
+        core.cpus = machine.cpus(object->cpuset);
         core.package = number_above(object, HWLOC_OBJ_PACKAGE).value_or(0);
         core.l3 = number_above(object, HWLOC_OBJ_L3CACHE).value_or(core.package);
         if (const auto* node = plain_node_of(topology.numa_nodes, core.cpus)) {
@@ -284,9 +330,13 @@ std::optional<int> node_of(const Topology& topology, const CpuSet& cpus) {
     return found == topology.numa_nodes.end() ? std::nullopt : std::optional(static_cast<int>(found->number));
 }
 
-Result<HwlocTopology> load_below(const HwlocLibrary& hwloc, const SysRoot& root, Devices devices) {
+Result<HwlocMachine> load_below(const SysRoot& root, Devices devices) {
+    const auto hwloc = load_libhwloc();
+    if (!hwloc) {
+        return tl::unexpected(hwloc.error());
+    }
     if (root.path() != "/" && root.exists(topology_file)) {
-        return load(hwloc, devices, root.path() + std::string(topology_file));
+        return load(*hwloc, devices, root.path() + std::string(topology_file));
     }
     if (!root.exists("/sys/devices/system/cpu/cpu0/topology")) { // without it, hwloc prints an error to stderr
         return fail(format_text("{} has no /sys/devices/system/cpu/cpu0/topology", root.path()));
@@ -294,10 +344,10 @@ Result<HwlocTopology> load_below(const HwlocLibrary& hwloc, const SysRoot& root,
     // HWLOC_FSROOT is the only way to tell hwloc below which directory to read /sys and /proc. Set for copied and
     // emulated machines only: a process with threads, such as slurmstepd, should not change its environment.
     if (root.path() == "/") {
-        return load(hwloc, devices, "");
+        return load(*hwloc, devices, "");
     }
     ::setenv("HWLOC_FSROOT", root.path().c_str(), 1);
-    auto loaded = load(hwloc, devices, "");
+    auto loaded = load(*hwloc, devices, "");
     ::unsetenv("HWLOC_FSROOT");
     return loaded;
 }
@@ -305,43 +355,38 @@ Result<HwlocTopology> load_below(const HwlocLibrary& hwloc, const SysRoot& root,
 } // namespace
 
 Result<Topology> read_topology(const SysRoot& root) {
-    return HwlocLibrary::load().and_then([&](const HwlocLibrary& hwloc) {
-        return load_below(hwloc, root, Devices::Leave).map([&](const HwlocTopology& loaded) {
-            Topology topology = to_topology(hwloc, loaded.get());
-            topology.source = hwloc.name();
-            return topology;
-        });
+    return load_below(root, Devices::Leave).map([](const HwlocMachine& loaded) {
+        Topology topology = to_topology(loaded);
+        topology.source = loaded.hwloc.name();
+        return topology;
     });
 }
 
 Result<XmlMachine> read_topology_xml(const std::string& path) {
-    return HwlocLibrary::load().and_then([&](const HwlocLibrary& hwloc) {
-        return load(hwloc, Devices::Read, path).map([&](const HwlocTopology& loaded) {
-            XmlMachine machine{to_topology(hwloc, loaded.get()), read_hwloc_devices(hwloc, loaded.get())};
-            machine.topology.source = path;
-            for (auto& gpu : machine.fabric.gpus) {
-                gpu.numa_node = node_of(machine.topology, gpu.local_cpus);
-            }
-            for (auto& hca : machine.fabric.hcas) {
-                hca.numa_node = node_of(machine.topology, hca.local_cpus);
-            }
-            return machine;
-        });
+    const auto load_file = [&path](const Libhwloc& hwloc) { return load(hwloc, Devices::Read, path); };
+    return load_libhwloc().and_then(load_file).map([&](const HwlocMachine& loaded) {
+        XmlMachine machine{to_topology(loaded), read_hwloc_devices(loaded)};
+        machine.topology.source = path;
+        for (auto& gpu : machine.fabric.gpus) {
+            gpu.numa_node = node_of(machine.topology, gpu.local_cpus);
+        }
+        for (auto& hca : machine.fabric.hcas) {
+            hca.numa_node = node_of(machine.topology, hca.local_cpus);
+        }
+        return machine;
     });
 }
 
 Result<std::string> export_topology(const SysRoot& root) {
-    return HwlocLibrary::load().and_then([&](const HwlocLibrary& hwloc) {
-        return load_below(hwloc, root, Devices::Read).and_then([&](const HwlocTopology& loaded) -> Result<std::string> {
-            char* text = nullptr;
-            int length = 0;
-            if (hwloc.topology_export_xmlbuffer(loaded.get(), &text, &length, 0) != 0) {
-                return fail(format_text("hwloc cannot write the topology: {}", ::strerror(errno)), errno);
-            }
-            std::string xml(text); // `length` includes the final NUL
-            hwloc.free_xmlbuffer(loaded.get(), text);
-            return xml;
-        });
+    return load_below(root, Devices::Read).and_then([](const HwlocMachine& loaded) -> Result<std::string> {
+        char* text = nullptr;
+        int length = 0;
+        if (loaded.hwloc.export_xmlbuffer(loaded.topology.get(), &text, &length, 0) != 0) {
+            return os_failure("hwloc cannot write the topology");
+        }
+        std::string xml(text); // `length` includes the final NUL
+        loaded.hwloc.free_xmlbuffer(loaded.topology.get(), text);
+        return xml;
     });
 }
 

@@ -10,7 +10,6 @@
 #include "tools/check/drain.h"
 #include "tools/check/inspect.h"
 #include "tools/check/judge.h"
-#include "tools/check/result.h"
 #include "tools/common/command_line.h"
 #include "tools/common/print.h"
 #include "tools/common/wall_time.h"
@@ -53,19 +52,20 @@ Expectations read_expectations(const Options& options, std::string_view host, Fi
     return std::move(outcome.expectations);
 }
 
-/// Returns whether the file does not exist, is empty, or starts with `mark`.
-bool is_ours(const std::string& path, std::string_view mark) {
+/// Replaces a file if it does not exist, is empty, or starts with `mark`; else fails with `refusal`.
+Result<void> replace_own(const std::string& path, std::string_view mark, std::string_view text,
+                         std::string_view refusal) {
     const auto start = read_user_file(path, mark.size());
-    return start ? start->empty() || *start == mark : start.error().os_error == ENOENT;
+    const bool ours = start ? start->empty() || *start == mark : start.error().os_error == ENOENT;
+    return ours ? replace_file(path, text, public_file) : fail(format_text("{} {}", printable(path, 200), refusal));
 }
 
 bool write_metrics(const Options& options, const Report& report) {
     if (options.prometheus.empty()) {
         return true;
     }
-    const auto written = is_ours(options.prometheus, metrics_mark)
-                             ? replace_file(options.prometheus, as_prometheus(report), public_file)
-                             : fail(printable(options.prometheus, 200) + " holds something else; name another file");
+    const auto written =
+        replace_own(options.prometheus, metrics_mark, as_prometheus(report), "holds something else; name another file");
     if (!written) {
         print_error("metrics are not written: " + written.error().message);
     }
@@ -78,16 +78,13 @@ int learn(const Options& options, const Facts& facts) {
         print_out(text);
         return exit_good;
     }
-    const auto file = printable(*options.learn, 200);
-    const auto written = is_ours(*options.learn, learned_mark)
-                             ? replace_file(*options.learn, text, public_file)
-                             : fail(file + " was not written by --learn and is left unchanged; name another file");
-    if (!written) {
-        print_error(written.error().message);
-        return exit_cannot_tell;
-    }
-    print_out(file + ": written; look at it, and give it to all nodes that are like this one\n");
-    return exit_good;
+    const auto written = replace_own(*options.learn, learned_mark, text,
+                                     "was not written by --learn and is left unchanged; name another file");
+    return exit_code_of(written.map([&options] {
+        print_out(printable(*options.learn, 200) +
+                  ": written; look at it, and give it to all nodes that are like this one\n");
+        return exit_good;
+    }));
 }
 
 std::string slurm_name(const Options& options, const std::string& host) {

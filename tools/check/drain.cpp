@@ -3,7 +3,6 @@
 
 #include "lib/base/format.h"
 #include "lib/base/text.h"
-#include "tools/check/check.h"
 #include "tools/common/command_line.h"
 #include "tools/common/print.h"
 #include "tools/common/process.h"
@@ -151,14 +150,11 @@ std::string_view name_of(DrainAction action) {
 
 std::vector<std::string> update_command(const std::string& scontrol, const std::string& node, DrainAction action,
                                         const std::string& reason) {
-    std::vector<std::string> command = {scontrol, "update", "NodeName=" + node};
     if (action == DrainAction::Drain) {
-        command.emplace_back("State=DRAIN");
-        command.push_back("Reason=" + reason);
-    } else {
-        command.emplace_back("State=UNDRAIN"); // not RESUME, which would also bring up a node that is DOWN
+        return {scontrol, "update", "NodeName=" + node, "State=DRAIN", "Reason=" + reason};
     }
-    return command;
+    // Not RESUME, which would also bring up a node that is DOWN.
+    return {scontrol, "update", "NodeName=" + node, "State=UNDRAIN"};
 }
 
 /// Runs scontrol, and leaves a little of the time to report the result.
@@ -171,13 +167,12 @@ Result<std::string> run_in_time(const SlurmAccess& slurm, const std::vector<std:
 }
 
 Result<SlurmNode> show_node(const SlurmAccess& slurm) {
-    const auto text = run_in_time(slurm, {slurm.scontrol, "--oneliner", "show", "node", slurm.node});
-    if (!text) {
-        return tl::unexpected(text.error());
-    }
-    auto shown = parse_slurm_node(*text);
-    return shown ? Result<SlurmNode>(*std::move(shown))
-                 : fail(format_text("Slurm's answer makes no sense: {}", printable(*text, 200)));
+    const auto parse = [](const std::string& text) -> Result<SlurmNode> {
+        auto shown = parse_slurm_node(text);
+        return shown ? Result<SlurmNode>(*std::move(shown))
+                     : fail(format_text("Slurm's answer makes no sense: {}", printable(text, 200)));
+    };
+    return run_in_time(slurm, {slurm.scontrol, "--oneliner", "show", "node", slurm.node}).and_then(parse);
 }
 
 /// Runs `command`, but first checks that the node's state is unchanged, because Slurm has no compare-and-update.
@@ -192,8 +187,7 @@ Result<void> update_node(const SlurmAccess& slurm, const SlurmNode& seen, const 
                                 again->drained ? "" : "not ", again->reason.empty() ? "" : ": ",
                                 printable(again->reason, 300)));
     }
-    const auto done = run_in_time(slurm, command);
-    return done ? Result<void>() : tl::unexpected(done.error());
+    return run_in_time(slurm, command).map([](const std::string& /*text*/) {});
 }
 
 /// Saves the reason that Slurm shows for the new drain. The next check recognizes the drain by it.

@@ -18,7 +18,6 @@ namespace {
 
 using Problem = std::optional<std::string>;
 
-constexpr double most_decimal = 1e6;
 constexpr std::uint64_t unlimited = std::numeric_limits<std::uint64_t>::max();
 
 template<auto member, auto least, auto most>
@@ -44,14 +43,13 @@ Problem set_shm(Expectations& e, std::string_view v) {
     return bytes ? Problem() : Problem(a_size);
 }
 
-Problem set_rate(Expectations& e, std::string_view v) {
-    e.rate_gbps = parse_decimal(v, most_decimal);
-    return e.rate_gbps ? Problem() : "expected a number of Gb/s above 0";
-}
+constexpr char gbps[] = "Gb/s";
+constexpr char gts[] = "GT/s";
 
-Problem set_pcie_speed(Expectations& e, std::string_view v) {
-    e.pcie_speed = parse_decimal(v, most_decimal);
-    return e.pcie_speed ? Problem() : "expected a number of GT/s above 0";
+template<auto member, const char* unit>
+Problem set_speed(Expectations& e, std::string_view v) {
+    e.*member = parse_decimal(v, 1e6);
+    return e.*member ? Problem() : format_text("expected a number of {} above 0", unit);
 }
 
 Problem set_link(Expectations& e, std::string_view v) {
@@ -79,20 +77,21 @@ Problem set_scontrol(Expectations& e, std::string_view v) {
 }
 
 /// Returns "; did you mean WORD?" if a known word is close.
-std::string suggestion(std::string_view word, const std::vector<std::string_view>& known) {
+std::string suggestion(std::string_view word, const auto& list, auto member) {
+    std::vector<std::string_view> known;
+    std::ranges::transform(list, std::back_inserter(known), member);
     const auto near = nearest_word(word, known);
     return near ? format_text("; did you mean {}?", *near) : "";
 }
 
 template<auto member>
 Problem add_checks(Expectations& e, std::string_view v) {
-    std::vector<std::string_view> known;
-    std::ranges::transform(check_names(), std::back_inserter(known), &CheckName::id);
+    const auto checks = check_names();
     std::string spaced(v);
     std::ranges::replace(spaced, ',', ' ');
     for (const auto word : split_words(spaced)) {
-        if (std::ranges::find(known, word) == known.end()) {
-            return format_text("there is no check {}{}", printable(word, 40), suggestion(word, known));
+        if (find_by(checks, &CheckName::id, word) == nullptr) {
+            return format_text("there is no check {}{}", printable(word, 40), suggestion(word, checks, &CheckName::id));
         }
         (e.*member).emplace(word);
     }
@@ -108,7 +107,7 @@ struct Key {
     std::string_view name;
     Problem (*set)(Expectations& expectations, std::string_view value);
     std::string_view id = {}; ///< the check that expects something if the key is given; empty: none
-    bool (*is_set)(const Expectations& expectations) = nullptr;
+    bool (*is_set)(const Expectations& expectations) = nullptr; ///< given where `id` is
 };
 
 using E = Expectations;
@@ -118,11 +117,11 @@ constexpr std::array keys = {
     Key{"hcas", set_number<&E::hcas, 0U, most_devices>, "hca.count", has<&E::hcas>},
     Key{"ports", set_number<&E::ports, 0U, most_devices>, "port.count", has<&E::ports>},
     Key{"gpus", set_number<&E::gpus, 0U, most_devices>, "gpu.count", has<&E::gpus>},
-    Key{"rate", set_rate, "port.rate", has<&E::rate_gbps>},
+    Key{"rate", set_speed<&E::rate_gbps, gbps>, "port.rate", has<&E::rate_gbps>},
     Key{"link", set_link, "link.layer", has<&E::link>},
     Key{"mtu", set_number<&E::mtu, 68U, most_devices>, "mtu", has<&E::mtu>},
     Key{"pcie_width", set_number<&E::pcie_width, 1U, 32U>, "pcie.width", has<&E::pcie_width>},
-    Key{"pcie_speed", set_pcie_speed, "pcie.speed", has<&E::pcie_speed>},
+    Key{"pcie_speed", set_speed<&E::pcie_speed, gts>, "pcie.speed", has<&E::pcie_speed>},
     Key{"memlock", set_memlock, "memlock", has<&E::memlock>},
     Key{"shm", set_shm, "shm", has<&E::shm_mib>},
     Key{"nofile", set_number<&E::open_files, std::uint64_t{1}, unlimited>, "limits.nofile", has<&E::open_files>},
@@ -140,9 +139,7 @@ Problem assign(Expectations& expectations, std::string_view line) {
     const auto name = trim(key_text);
     const auto* const key = find_by(keys, &Key::name, name);
     if (key == nullptr) {
-        std::vector<std::string_view> names;
-        std::ranges::transform(keys, std::back_inserter(names), &Key::name);
-        return format_text("unknown key \"{}\"{}", printable(name, 40), suggestion(name, names));
+        return format_text("unknown key \"{}\"{}", printable(name, 40), suggestion(name, keys, &Key::name));
     }
     if (!value) {
         return format_text("{0} has no value: {0} = VALUE", name);
@@ -176,7 +173,7 @@ std::optional<double> parse_decimal(std::string_view text, double most) {
 
 bool expects(const Expectations& expected, std::string_view id) {
     const auto* const key = find_by(keys, &Key::id, id);
-    return key != nullptr && key->is_set != nullptr && key->is_set(expected);
+    return key != nullptr && key->is_set(expected);
 }
 
 ExpectationsOutcome parse_expectations(std::string_view text, std::string_view path, std::string_view host) {
@@ -211,34 +208,32 @@ std::string learned_expectations(const Facts& facts, std::string_view time) {
     const auto used = used_ports_of(facts);
     text += format_text("hcas = {}\nports = {}\ngpus = {}\n", facts.fabric.hcas.size(), used.size(),
                         facts.fabric.gpus.size());
-    std::optional<double> rate;
-    std::optional<unsigned> mtu;
+    Expectations least;
     for (const auto& port : used) {
-        rate = std::min(rate.value_or(port.port.believable_rate_gbps()), port.port.believable_rate_gbps());
+        lower(least.rate_gbps, port.port.believable_rate_gbps());
         if (port.is_roce() && port.netdev != nullptr && port.netdev->mtu > 0) {
-            mtu = std::min(mtu.value_or(port.netdev->mtu), port.netdev->mtu);
+            lower(least.mtu, port.netdev->mtu);
+        }
+    }
+    for (const auto* const hca : used_hcas_of(facts)) {
+        const auto function = value_in(facts.pci, hca->pci);
+        if (function.width && function.speed) {
+            lower(least.pcie_width, *function.width);
+            lower(least.pcie_speed, *function.speed);
         }
     }
     if (!used.empty()) {
         const bool infiniband = used.front().port.link_layer == LinkLayer::InfiniBand;
         text += format_text("link = {}\n", infiniband ? "infiniband" : "roce");
     }
-    text += rate && *rate > 0 ? format_text("rate = {:g}\n", *rate) : "";
-    text += mtu ? format_text("mtu = {}\n", *mtu) : "";
-    std::optional<unsigned> width;
-    std::optional<double> speed;
-    for (const auto* const hca : used_hcas_of(facts)) {
-        const auto* const function = find_in(facts.pci, hca->pci);
-        if (function != nullptr && function->width && function->speed) {
-            width = std::min(width.value_or(*function->width), *function->width);
-            speed = std::min(speed.value_or(*function->speed), *function->speed);
-        }
-    }
-    text += width ? format_text("pcie_width = {}\npcie_speed = {:g}\n", *width, *speed) : "";
-    const bool has_gdr = std::ranges::any_of(judge_gpus(facts, {}), [](const Finding& result) {
-        return result.id == "gdr" && result.status == Status::Pass;
-    });
-    return text + (has_gdr ? "gdr = on\n" : "");
+    text += least.rate_gbps > 0.0 ? format_text("rate = {:g}\n", *least.rate_gbps) : "";
+    text += least.mtu ? format_text("mtu = {}\n", *least.mtu) : "";
+    text += least.pcie_width ? format_text("pcie_width = {}\npcie_speed = {:g}\n", *least.pcie_width, *least.pcie_speed)
+                             : "";
+    Findings of_gpus;
+    judge_gpus(facts, {}, of_gpus);
+    const auto* const gdr = find_by(of_gpus, &Finding::id, "gdr");
+    return text + (gdr != nullptr && gdr->status == Status::Pass ? "gdr = on\n" : "");
 }
 
 } // namespace rdma_nccl::check

@@ -24,6 +24,13 @@ const typename Map::mapped_type* find_in(const Map& map, std::string_view key) {
     return found == map.end() ? nullptr : &found->second;
 }
 
+/// Returns the value of a key, or an empty value.
+template<typename Map>
+typename Map::mapped_type value_in(const Map& map, std::string_view key) {
+    const auto* const found = find_in(map, key);
+    return found ? *found : typename Map::mapped_type();
+}
+
 /// A PCI function: an HCA, a GPU, or a bridge above one.
 struct PciFunction {
     std::string path;                  ///< /sys/devices/...

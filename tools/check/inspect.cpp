@@ -177,7 +177,7 @@ void inspect_netdevs(const SysRoot& root, Facts& facts) {
 void inspect_counts(const SysRoot& root, Facts& facts) {
     facts.now.boot_id = root.read("/proc/sys/kernel/random/boot_id", short_file).value_or("");
     const auto count = [&](const std::string& item, std::string_view name, const std::string& path,
-                           std::uint64_t unit) {
+                           std::uint64_t unit = 1) {
         if (const auto value = read_value<std::uint64_t>(root, path)) {
             facts.now.counts.emplace(format_text("{} {}", item, name), *value * unit);
         }
@@ -198,7 +198,7 @@ void inspect_counts(const SysRoot& root, Facts& facts) {
         }
         if (port.netdev != nullptr) {
             const auto& netdev = port.netdev->name;
-            count(netdev, "carrier_changes", format_text("/sys/class/net/{}/carrier_changes", netdev), 1);
+            count(netdev, "carrier_changes", format_text("/sys/class/net/{}/carrier_changes", netdev));
         }
     }
 }

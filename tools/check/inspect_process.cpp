@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Inspects what a process here may do: its limits, /dev/shm, and libibverbs.
+#include "lib/base/dynamic_symbols.h"
 #include "lib/base/forked_worker.h"
 #include "lib/base/format.h"
 #include "lib/base/text.h"
@@ -135,14 +136,16 @@ struct Context;
 struct Domain;
 struct Region;
 
-template<typename Function>
-Function symbol(void* library, const char* name) {
-    Function function = nullptr;
-    // POSIX defines this way to get a function pointer (dlsym, RATIONALE).
-    *reinterpret_cast<void**>(&function) =
-        ::dlsym(library, name); // NOLINT(cppcoreguidelines-pro-type-reinterpret-cast)
-    return function;
-}
+/// Its functions; null if this version of the library lacks them.
+struct Libibverbs {
+    Symbols symbols;
+    Device** (*list)(int*) = symbols.get_if_any("ibv_get_device_list");
+    const char* (*name_of)(Device*) = symbols.get_if_any("ibv_get_device_name");
+    Context* (*open)(Device*) = symbols.get_if_any("ibv_open_device");
+    Domain* (*allocate)(Context*) = symbols.get_if_any("ibv_alloc_pd");
+    Region* (*reg)(Domain*, std::uint64_t, std::size_t, std::uint64_t, int,
+                   int) = symbols.get_if_any("ibv_reg_dmabuf_mr");
+};
 
 /// Writes a line for the parent.
 void report(int output, std::string_view word, std::string_view text) {
@@ -152,23 +155,19 @@ void report(int output, std::string_view word, std::string_view text) {
 
 /// Tests for DMA-BUF as NCCL does (wrap_direct_ibv_reg_dmabuf_mr, net_ib.cc): a driver that supports it reports an
 /// invalid file descriptor instead of "not supported".
-void test_dmabuf(void* library, Device* device, const std::string& name, int output) {
-    auto* const open = symbol<Context* (*)(Device*)>(library, "ibv_open_device");
-    auto* const allocate = symbol<Domain* (*)(Context*)>(library, "ibv_alloc_pd");
-    auto* const reg =
-        symbol<Region* (*)(Domain*, std::uint64_t, std::size_t, std::uint64_t, int, int)>(library, "ibv_reg_dmabuf_mr");
-    if (open == nullptr || allocate == nullptr) {
+void test_dmabuf(const Libibverbs& verbs, Device* device, const std::string& name, int output) {
+    if (verbs.open == nullptr || verbs.allocate == nullptr) {
         return;
     }
-    Context* const context = open(device);
-    Domain* const domain = context != nullptr ? allocate(context) : nullptr;
+    Context* const context = verbs.open(device);
+    Domain* const domain = context != nullptr ? verbs.allocate(context) : nullptr;
     if (domain == nullptr) {
         return;
     }
     report(output, "dmabuf-device", name);
     errno = EOPNOTSUPP; // for libraries before 1.12, which lack the function
-    if (reg != nullptr) {
-        (void)reg(domain, 0, 0, 0, -1, 0);
+    if (verbs.reg != nullptr) {
+        (void)verbs.reg(domain, 0, 0, 0, -1, 0);
     }
     report(output, "dmabuf", errno != EOPNOTSUPP && errno != EPROTONOSUPPORT ? "yes" : "no");
     // Nothing is closed: the kernel does it when the child ends.
@@ -186,21 +185,21 @@ void inspect_library(const std::string& wanted, int output) {
     if (::dlinfo(library, RTLD_DI_LINKMAP, static_cast<void*>(&map)) == 0 && map != nullptr) {
         report(output, "path", map->l_name);
     }
-    auto* const list = symbol<Device** (*)(int*)>(library, "ibv_get_device_list");
-    auto* const name_of_device = symbol<const char* (*)(Device*)>(library, "ibv_get_device_name");
-    if (list == nullptr || name_of_device == nullptr) {
+    const Libibverbs verbs{Symbols(library)};
+    if (verbs.list == nullptr || verbs.name_of == nullptr) {
         report(output, "error", "it is no libibverbs: ibv_get_device_list is missing");
         return;
     }
     int count = 0;
-    Device** const devices = list(&count);
-    for (int i = 0; devices != nullptr && i < count; ++i) {
-        report(output, "device", name_of_device(devices[i]));
+    Device** const devices = verbs.list(&count);
+    const std::span all(devices, static_cast<std::size_t>(devices != nullptr ? std::max(count, 0) : 0));
+    for (auto* const device : all) {
+        report(output, "device", verbs.name_of(device));
     }
     report(output, "listed", "all");
-    for (int i = 0; devices != nullptr && i < count; ++i) {
-        if (name_of_device(devices[i]) == wanted) {
-            test_dmabuf(library, devices[i], wanted, output);
+    for (auto* const device : all) {
+        if (verbs.name_of(device) == wanted) {
+            test_dmabuf(verbs, device, wanted, output);
         }
     }
 }

@@ -61,11 +61,9 @@ std::vector<const Hca*> used_hcas_of(const Facts& facts) {
 
 Findings judge_node(const Facts& facts, const Expectations& expected) {
     Findings all;
-    for (auto& group :
-         {judge_devices(facts, expected), judge_verbs(facts), judge_ports(facts, expected), judge_gids(facts),
-          judge_ethernet(facts, expected), judge_changes(facts, expected), judge_limits(facts, expected),
-          judge_gpus(facts, expected), judge_pcie(facts, expected), judge_isolation(facts)}) {
-        all.insert(all.end(), group.begin(), group.end());
+    for (auto* const judge :
+         {judge_devices, judge_ports, judge_ethernet, judge_changes, judge_limits, judge_gpus, judge_pcie}) {
+        judge(facts, expected, all);
     }
     std::erase_if(all, [&](const Finding& result) { return expected.ignore.contains(result.id); });
     for (auto& result : all) {

@@ -8,6 +8,7 @@
 #include "tools/check/facts.h"
 #include "tools/check/result.h"
 
+#include <algorithm>
 #include <cstdint>
 #include <optional>
 #include <set>
@@ -59,16 +60,15 @@ inline constexpr std::string_view learned_mark = "# Learned by rdma-nccl check";
 /// Returns the text of such a file, with the node's present state as expectations.
 std::string learned_expectations(const Facts& facts, std::string_view time);
 
-Findings judge_devices(const Facts& facts, const Expectations& expected);  ///< hca.*, modules, device.file
-Findings judge_verbs(const Facts& facts);                                  ///< verbs.*
-Findings judge_ports(const Facts& facts, const Expectations& expected);    ///< port.*, link.layer
-Findings judge_gids(const Facts& facts);                                   ///< gid.*
-Findings judge_ethernet(const Facts& facts, const Expectations& expected); ///< mtu, roce.*, rp_filter, arp
-Findings judge_changes(const Facts& facts, const Expectations& expected);  ///< link.flaps, port.errors, ...
-Findings judge_limits(const Facts& facts, const Expectations& expected);   ///< memlock, limits.nofile, shm
-Findings judge_gpus(const Facts& facts, const Expectations& expected);     ///< gpu.*, gdr
-Findings judge_pcie(const Facts& facts, const Expectations& expected);     ///< pcie.*
-Findings judge_isolation(const Facts& facts);                              ///< pci.acs, iommu
+/// Adds the findings of a group of checks.
+using GroupJudge = void(const Facts& facts, const Expectations& expected, Findings& results);
+GroupJudge judge_devices;  ///< hca.*, modules, device.file, verbs.*
+GroupJudge judge_ports;    ///< port.*, link.layer, gid.*
+GroupJudge judge_ethernet; ///< mtu, roce.*, rp_filter, arp
+GroupJudge judge_changes;  ///< link.flaps, port.errors, port.timeouts
+GroupJudge judge_limits;   ///< memlock, limits.nofile, shm
+GroupJudge judge_gpus;     ///< gpu.*, gdr
+GroupJudge judge_pcie;     ///< pcie.*, pci.acs, iommu
 
 /// Does all checks except those that the site ignores.
 Findings judge_node(const Facts& facts, const Expectations& expected);
@@ -78,9 +78,15 @@ Findings judge_node(const Facts& facts, const Expectations& expected);
 /// nobody uses.
 void warn_of_the_unexpected(Findings& results, const Expectations& expected);
 
-/// Compares a number of things with `expected`. If there are fewer, the check fails, and `missing` says what to do.
-/// `key` is the key of the expectation.
+/// Compares a number of things with `expected`, whose key is `key`. If there are fewer, the check fails, and `missing`
+/// says what to do.
 void judge_number(Finding& result, std::size_t found, unsigned expected, std::string_view key, std::string missing);
+
+/// Makes `least` the lower one of itself and the value.
+template<typename Number>
+void lower(std::optional<Number>& least, Number value) {
+    least = std::min(least.value_or(value), value);
+}
 
 /// A port of the fabric, with the decision about it.
 struct JudgedPort {

@@ -4,8 +4,7 @@
 #include "tools/check/judge.h"
 
 #include <algorithm>
-#include <array>
-#include <span>
+#include <initializer_list>
 
 namespace rdma_nccl::check {
 
@@ -13,12 +12,12 @@ namespace {
 
 /// Damage on the wire or at the port, whatever the load (InfiniBand Architecture Specification, PortCounters; on RoCE,
 /// packets with a wrong checksum).
-constexpr std::array<std::string_view, 6> link_errors = {"symbol_error",
-                                                         "link_error_recovery",
-                                                         "port_rcv_errors",
-                                                         "local_link_integrity_errors",
-                                                         "excessive_buffer_overrun_errors",
-                                                         "rx_icrc_encapsulated"};
+constexpr std::initializer_list<std::string_view> link_errors = {"symbol_error",
+                                                                 "link_error_recovery",
+                                                                 "port_rcv_errors",
+                                                                 "local_link_integrity_errors",
+                                                                 "excessive_buffer_overrun_errors",
+                                                                 "rx_icrc_encapsulated"};
 
 struct Change {
     std::uint64_t count = 0;
@@ -28,7 +27,7 @@ struct Change {
 
 /// Returns the largest increase among the counters `names` of an item. A counter that decreased was reset and does not
 /// count.
-Change growth(const Facts& facts, const std::string& item, std::span<const std::string_view> names) {
+Change growth(const Facts& facts, const std::string& item, std::initializer_list<std::string_view> names) {
     Change change;
     for (const std::string_view name : names) {
         const auto key = format_text("{} {}", item, name);
@@ -44,10 +43,6 @@ Change growth(const Facts& facts, const std::string& item, std::span<const std::
         }
     }
     return change;
-}
-
-Change growth(const Facts& facts, const std::string& item, std::string_view name) {
-    return growth(facts, item, {&name, 1});
 }
 
 std::string span_text(const Facts& facts) {
@@ -67,17 +62,12 @@ Finding judge(const Facts& facts, const Kind& kind, const std::string& item, con
               std::uint64_t allowed, std::string evidence) {
     Finding result{.id = kind.id, .item = item, .evidence = std::move(evidence)};
     if (!change.known) {
-        return result.set(Status::Skip, "has no counter of them, here or at the last check");
+        return result.skip("has no counter of them, here or at the last check");
     }
     result.value = format_text("{}", change.count);
     result.expected = format_text("{}", allowed);
-    result.message =
-        change.count == 0 ? std::string(kind.clean) : format_text("{} in {}", change.what, span_text(facts));
-    if (change.count > allowed) {
-        result.status = Status::Warn;
-        result.hint = kind.hint;
-    }
-    return result;
+    const auto message = change.count == 0 ? kind.clean : format_text("{} in {}", change.what, span_text(facts));
+    return change.count > allowed ? result.warn(message, kind.hint) : result.pass(message);
 }
 
 constexpr Kind flaps{"link.flaps", "did not go down",
@@ -92,25 +82,22 @@ constexpr Kind timeouts{"port.timeouts", "few or none",
 
 } // namespace
 
-Findings judge_changes(const Facts& facts, const Expectations& expected) {
-    Findings results;
+void judge_changes(const Facts& facts, const Expectations& expected, Findings& results) {
     if (facts.fabric.hcas.empty()) {
-        return results;
+        return;
     }
     if (!facts.before) {
         for (const auto& kind : {flaps, errors, timeouts}) {
-            results.push_back({.id = kind.id,
-                               .status = Status::Skip,
-                               .message = facts.has_state_file
-                                              ? "first look since boot: nothing to compare with"
-                                              : "nothing to compare with: --state keeps the counters"});
+            results.push_back(Finding{.id = kind.id}.skip(facts.has_state_file
+                                                              ? "first look since boot: nothing to compare with"
+                                                              : "nothing to compare with: --state keeps the counters"));
         }
-        return results;
+        return;
     }
     for (const auto& port : ports_of(facts)) {
-        auto down = growth(facts, port.name(), "link_downed");
+        auto down = growth(facts, port.name(), {"link_downed"});
         std::string evidence = port.file("counters/link_downed");
-        const auto carrier = port.netdev == nullptr ? Change() : growth(facts, port.netdev->name, "carrier_changes");
+        const auto carrier = port.netdev == nullptr ? Change() : growth(facts, port.netdev->name, {"carrier_changes"});
         if (port.netdev != nullptr && !down.known) {
             down = carrier;
             evidence = format_text("/sys/class/net/{}/carrier_changes", port.netdev->name);
@@ -123,11 +110,10 @@ Findings judge_changes(const Facts& facts, const Expectations& expected) {
         if (port.choice.used()) {
             results.push_back(judge(facts, errors, port.name(), growth(facts, port.name(), link_errors),
                                     expected.errors, port.file("counters")));
-            results.push_back(judge(facts, timeouts, port.name(), growth(facts, port.name(), "local_ack_timeout_err"),
+            results.push_back(judge(facts, timeouts, port.name(), growth(facts, port.name(), {"local_ack_timeout_err"}),
                                     expected.timeouts, port.file("hw_counters/local_ack_timeout_err")));
         }
     }
-    return results;
 }
 
 } // namespace rdma_nccl::check

@@ -41,7 +41,7 @@ Finding judge_mtu(const Netdev& netdev, unsigned most, const Expectations& expec
                    .unit = "bytes",
                    .evidence = format_text("/sys/class/net/{}/mtu", netdev.name)};
     if (netdev.mtu == 0) {
-        return result.set(Status::Error, "cannot be read", "see why the file cannot be read");
+        return result.error("cannot be read", "see why the file cannot be read");
     }
     constexpr unsigned full_size = 4096;
     const auto hint = [&netdev](unsigned mtu) {
@@ -52,12 +52,12 @@ Finding judge_mtu(const Netdev& netdev, unsigned most, const Expectations& expec
     if (expected.mtu) {
         result.expected = format_text("{}", *expected.mtu);
         if (netdev.mtu < *expected.mtu) {
-            result.set(Status::Fail, result.message + format_text("; {} expected", *expected.mtu), hint(*expected.mtu));
+            result.fail(result.message + format_text("; {} expected", *expected.mtu), hint(*expected.mtu));
         }
     } else if (netdev.mtu < most) {
-        result.set(Status::Warn, result.message + format_text("; other used interfaces have {}", most), hint(most));
+        result.warn(result.message + format_text("; other used interfaces have {}", most), hint(most));
     } else if (rdma_mtu(netdev.mtu) < full_size) {
-        result.set(Status::Warn, result.message + format_text("; {} needs 4200 or more", full_size), hint(9000));
+        result.warn(result.message + format_text("; {} needs 4200 or more", full_size), hint(9000));
     }
     return result;
 }
@@ -68,36 +68,34 @@ Finding judge_traffic_class(const JudgedPort& port, std::optional<unsigned> foun
                    .expected = format_text("{}", expected),
                    .evidence = format_text("/sys/class/infiniband/{}/tc", port.hca.name)};
     if (!found) {
-        return result.set(Status::Skip, "is not shown by this driver; NCCL_IB_TC sets it");
+        return result.skip("is not shown by this driver; NCCL_IB_TC sets it");
     }
     result.value = format_text("{}", *found);
-    result.message = format_text("is {}", *found);
-    if (*found != expected) {
-        result.set(Status::Warn, result.message + format_text(", {} expected", expected),
-                   format_text("echo {0} > {1}/1/traffic_class, or NCCL_IB_TC={0}", expected, result.evidence));
-    }
-    return result;
+    return *found == expected ? result.pass(format_text("is {}", *found))
+                              : result.warn(format_text("is {}, {} expected", *found, expected),
+                                            format_text("echo {0} > {1}/1/traffic_class, or NCCL_IB_TC={0}", expected,
+                                                        result.evidence));
 }
 
 /// Returns the used interfaces that share an IPv4 network with another used one.
-std::vector<std::string> sharing_a_network(const PortsByNetdev& ports) {
+std::set<std::string> sharing_a_network(const PortsByNetdev& ports) {
     std::map<std::string, std::set<std::string>> networks;
     for (const auto& [name, port] : ports) {
         for (const auto& address : port.netdev->addresses) {
             if (address.address.is_ipv4() && !address.address.is_link_local()) {
-                const auto prefix =
-                    IpPrefix::parse(format_text("{}/{}", address.address.text(), address.prefix_length));
-                networks[prefix ? prefix->text() : ""].insert(name);
+                if (const auto network = IpPrefix::of(address.address, address.prefix_length)) {
+                    networks[network->text()].insert(name);
+                }
             }
         }
     }
     std::set<std::string> names;
     for (const auto& [network, members] : networks) {
-        if (members.size() > 1 && !network.empty()) {
+        if (members.size() > 1) {
             names.insert(members.begin(), members.end());
         }
     }
-    return {names.begin(), names.end()};
+    return names;
 }
 
 /// By default, a host with several interfaces in one network answers for any of its addresses on any of them. Peers
@@ -105,18 +103,15 @@ std::vector<std::string> sharing_a_network(const PortsByNetdev& ports) {
 Finding judge_arp(const std::string& name, const NetdevSysctls& sysctls) {
     Finding result{.id = "arp", .item = name, .evidence = format_text("/proc/sys/net/ipv4/conf/{}/arp_ignore", name)};
     if (!sysctls.arp_ignore || !sysctls.arp_announce) {
-        return result.set(Status::Skip, "its settings cannot be seen here");
+        return result.skip("its settings cannot be seen here");
     }
     result.value = format_text("{}, {}", *sysctls.arp_ignore, *sysctls.arp_announce);
     result.expected = "arp_ignore 1, arp_announce 2";
-    result.message = "answers for its own addresses only";
-    if (*sysctls.arp_ignore == 0 || *sysctls.arp_announce < 2) {
-        result.set(Status::Warn,
-                   "shares its network with another used interface, and may answer for that one's address",
-                   "sysctl -w net.ipv4.conf.all.arp_ignore=1 net.ipv4.conf.all.arp_announce=2, for each boot in "
-                   "/etc/sysctl.d; or give each rail a network of its own");
-    }
-    return result;
+    return *sysctls.arp_ignore > 0 && *sysctls.arp_announce >= 2
+               ? result.pass("answers for its own addresses only")
+               : result.warn("shares its network with another used interface, and may answer for that one's address",
+                             "sysctl -w net.ipv4.conf.all.arp_ignore=1 net.ipv4.conf.all.arp_announce=2, for each boot "
+                             "in /etc/sysctl.d; or give each rail a network of its own");
 }
 
 /// Strict mode (1) drops a packet if the answer would go out of another interface. With two interfaces in one network,
@@ -125,25 +120,22 @@ Finding judge_rp_filter(const std::string& name, const NetdevSysctls& sysctls) {
     Finding result{
         .id = "rp_filter", .item = name, .evidence = format_text("/proc/sys/net/ipv4/conf/{}/rp_filter", name)};
     if (!sysctls.rp_filter) {
-        return result.set(Status::Skip, "its setting cannot be seen here");
+        return result.skip("its setting cannot be seen here");
     }
     result.value = format_text("{}", *sysctls.rp_filter);
-    result.message = "is not strict";
-    if (*sysctls.rp_filter == 1) {
-        result.status = Status::Warn;
-        result.expected = "2 or 0";
-        result.message = "is strict, and the interface shares its network with another used one: packets are dropped";
-        result.hint = format_text("sysctl -w net.ipv4.conf.{}.rp_filter=2 (2 wins over 1 in `all`), for each boot in "
-                                  "/etc/sysctl.d",
-                                  name);
+    if (*sysctls.rp_filter != 1) {
+        return result.pass("is not strict");
     }
-    return result;
+    result.expected = "2 or 0";
+    return result.warn("is strict, and the interface shares its network with another used one: packets are dropped",
+                       format_text("sysctl -w net.ipv4.conf.{}.rp_filter=2 (2 wins over 1 in `all`), for each boot in "
+                                   "/etc/sysctl.d",
+                                   name));
 }
 
 } // namespace
 
-Findings judge_ethernet(const Facts& facts, const Expectations& expected) {
-    Findings results;
+void judge_ethernet(const Facts& facts, const Expectations& expected, Findings& results) {
     const auto ports = roce_ports(facts);
     unsigned most = 0; // MTU
     for (const auto& [name, port] : ports) {
@@ -153,8 +145,7 @@ Findings judge_ethernet(const Facts& facts, const Expectations& expected) {
         results.push_back(judge_mtu(*port.netdev, most, expected));
     }
     for (const auto& [name, port] : ports) {
-        const auto* const found = find_in(facts.quality, port.name());
-        const auto quality = found != nullptr ? *found : RoceQuality();
+        const auto quality = value_in(facts.quality, port.name());
         if (quality.ecn) { // reported, but not judged: whether it is needed depends on the network
             results.push_back({.id = "roce.ecn",
                                .item = name,
@@ -166,14 +157,11 @@ Findings judge_ethernet(const Facts& facts, const Expectations& expected) {
             results.push_back(judge_traffic_class(port, quality.traffic_class, *expected.traffic_class));
         }
     }
-    const NetdevSysctls none;
     for (const auto& name : sharing_a_network(ports)) {
-        const auto* const found = find_in(facts.sysctls, name);
-        const auto& sysctls = found != nullptr ? *found : none;
+        const auto sysctls = value_in(facts.sysctls, name);
         results.push_back(judge_rp_filter(name, sysctls));
         results.push_back(judge_arp(name, sysctls));
     }
-    return results;
 }
 
 } // namespace rdma_nccl::check

@@ -24,8 +24,8 @@ Finding judge_count(const Facts& facts, const Expectations& expected) {
                    .value = format_text("{}", found),
                    .evidence = "/sys/bus/pci/devices"};
     if (!undriven.empty()) {
-        result.set(
-            Status::Warn, result.message + format_text(", and {} that the NVIDIA driver does not know", undriven),
+        result.warn(
+            result.message + format_text(", and {} that the NVIDIA driver does not know", undriven),
             "load the driver (modprobe nvidia); if it is, dmesg says why it refused (NVRM, Xid): reset the node");
         result.evidence = "/proc/driver/nvidia/gpus";
     }
@@ -44,19 +44,20 @@ void add_nearness(const Facts& facts, Findings& results) {
     }
     const bool known = std::ranges::all_of(hcas, [](const Hca* hca) { return hca->numa_node.has_value(); });
     for (const auto& gpu : facts.fabric.gpus) {
-        Finding result{.id = "gpu.hca", .item = gpu.pci, .evidence = gpu.pci_path + "/numa_node"};
+        auto& result =
+            results.emplace_back(Finding{.id = "gpu.hca", .item = gpu.pci, .evidence = gpu.pci_path + "/numa_node"});
         if (!gpu.numa_node || !known) {
-            result.set(Status::Skip, "the kernel knows no NUMA node of it or of an HCA");
+            result.skip("the kernel knows no NUMA node of it or of an HCA");
         } else if (find_by(hcas, &Hca::numa_node, gpu.numa_node) != nullptr) {
-            result.message = "has a used HCA on its NUMA node";
+            result.pass("has a used HCA on its NUMA node");
         } else if (hcas.size() == 1) {
-            result.message = "the node's one HCA is on another NUMA node";
+            result.pass("the node's one HCA is on another NUMA node");
         } else {
-            result.set(Status::Warn, format_text("no used HCA on its NUMA node ({})", *gpu.numa_node),
-                       "its traffic crosses the sockets: see why the HCA beside it is not used (rdma-nccl gids, topo), "
-                       "or which slot it should be in");
+            result.warn(
+                format_text("no used HCA on its NUMA node ({})", *gpu.numa_node),
+                "its traffic crosses the sockets: see why the HCA beside it is not used (rdma-nccl gids, topo), "
+                "or which slot it should be in");
         }
-        results.push_back(std::move(result));
     }
 }
 
@@ -81,28 +82,28 @@ std::string missing_for_dmabuf(const Facts& facts) {
 }
 
 Finding judge_gdr(const Facts& facts, const Expectations& expected) {
-    Finding result{.id = "gdr", .evidence = "/sys/module/nvidia_peermem"};
-    result.expected = expected.gdr ? (*expected.gdr ? "on" : "off") : "";
+    Finding result{.id = "gdr",
+                   .expected = !expected.gdr   ? ""
+                               : *expected.gdr ? "on"
+                                               : "off",
+                   .evidence = "/sys/module/nvidia_peermem"};
     if (!facts.kernel.peer_memory.empty()) {
-        result.message = format_text("by a peer memory module ({})", facts.kernel.peer_memory);
         result.value = "peermem";
         result.evidence = facts.kernel.peer_memory;
-        return result;
+        return result.pass(format_text("by a peer memory module ({})", facts.kernel.peer_memory));
     }
     if (find_by(facts.fabric.gpus, &Gpu::vendor, "nvidia") == nullptr) {
-        return result.set(Status::Skip,
-                          "AMD GPUs without peer memory client: whether RCCL uses DMA-BUF cannot be seen from here");
+        return result.skip("AMD GPUs without peer memory client: whether RCCL uses DMA-BUF cannot be seen from here");
     }
     if (facts.kernel.nvidia_version.empty()) {
-        return result.set(Status::Skip, "no NVIDIA driver to be seen (/proc/driver/nvidia/version)");
+        return result.skip("no NVIDIA driver to be seen (/proc/driver/nvidia/version)");
     }
     const auto missing = missing_for_dmabuf(facts);
     if (missing.empty()) {
         result.value = "dmabuf";
-        result.message =
-            facts.verbs.dmabuf ? "by DMA-BUF" : "by DMA-BUF, if the HCA's driver takes it (nothing could be asked)";
         result.evidence = "/proc/driver/nvidia/version";
-        return result;
+        return result.pass(facts.verbs.dmabuf ? "by DMA-BUF"
+                                              : "by DMA-BUF, if the HCA's driver takes it (nothing could be asked)");
     }
     result.value = "none";
     return result.set(
@@ -116,8 +117,7 @@ Finding judge_gdr(const Facts& facts, const Expectations& expected) {
 
 } // namespace
 
-Findings judge_gpus(const Facts& facts, const Expectations& expected) {
-    Findings results;
+void judge_gpus(const Facts& facts, const Expectations& expected, Findings& results) {
     const bool has_gpus = !facts.fabric.gpus.empty();
     if (has_gpus || expected.gpus) {
         results.push_back(judge_count(facts, expected));
@@ -126,7 +126,6 @@ Findings judge_gpus(const Facts& facts, const Expectations& expected) {
         add_nearness(facts, results);
         results.push_back(judge_gdr(facts, expected));
     }
-    return results;
 }
 
 } // namespace rdma_nccl::check

@@ -14,6 +14,8 @@ namespace rdma_nccl::check {
 
 namespace {
 
+constexpr const char* only_root = "only root sees it";
+
 /// One link, with what both ends show.
 struct Link {
     std::string lower; ///< address of the end away from the CPU
@@ -40,23 +42,19 @@ std::vector<Link> links_above(const Facts& facts, const std::string& path) {
     return links;
 }
 
-/// Returns the most that both ends support; only the lower end counts if the upper one is unknown.
+/// Judges the lanes or the speed of a link, shown as "x16" or "32 GT/s": compares with what is expected, or else with
+/// the most that both ends support. Only the lower end counts if the upper one is unknown.
 template<typename Number>
-std::optional<Number> possible(const Link& link, std::optional<Number> PciFunction::*most) {
+Finding judge_link(Finding result, const Link& link, std::optional<Number> PciFunction::*number,
+                   std::optional<Number> PciFunction::*most, std::optional<Number> expected, std::string_view before,
+                   std::string_view behind, const char* hint) {
+    const auto now = link.below->*number;
     const auto below = link.below->*most;
-    const auto above = link.above != nullptr ? link.above->*most : std::nullopt;
-    return below && above ? std::optional(std::min(*below, *above)) : below;
-}
-
-/// Judges the lanes or the speed of a link, shown as "x16" or "32 GT/s". `most`: what both ends support.
-template<typename Number>
-Finding judge_link_number(Finding result, std::optional<Number> now, std::optional<Number> most,
-                          std::optional<Number> expected, std::string_view before, std::string_view behind,
-                          const char* hint) {
-    if (!now || !most) {
-        return result.set(Status::Skip, "shows no link (a virtual machine, or a device of the chipset)");
+    if (!now || !below) {
+        return result.skip("shows no link (a virtual machine, or a device of the chipset)");
     }
-    const auto wanted = expected.value_or(*most);
+    const auto above = link.above != nullptr ? link.above->*most : below;
+    const auto wanted = expected.value_or(std::min(*below, above.value_or(*below)));
     result.value = format_text("{:g}", static_cast<double>(*now));
     result.expected = format_text("{:g}", static_cast<double>(wanted));
     result.message = format_text("{}{}{}", before, result.value, behind);
@@ -69,17 +67,17 @@ Finding judge_link_number(Finding result, std::optional<Number> now, std::option
     return result;
 }
 
-Finding judge_width(const Link& link, std::optional<unsigned> expected) {
-    return judge_link_number(
-        {.id = "pcie.width", .item = link.lower, .unit = "lanes", .evidence = link.below->path + "/current_link_width"},
-        link.below->width, possible(link, &PciFunction::max_width), expected, "x", "",
+Finding judge_width(const Link& link, const std::string& item, std::optional<unsigned> expected = {}) {
+    return judge_link(
+        {.id = "pcie.width", .item = item, .unit = "lanes", .evidence = link.below->path + "/current_link_width"}, link,
+        &PciFunction::width, &PciFunction::max_width, expected, "x", "",
         "reseat the card or the riser's cable; see the slot's bifurcation in the firmware setup");
 }
 
-Finding judge_speed(const Link& link, std::optional<double> expected) {
-    return judge_link_number(
-        {.id = "pcie.speed", .item = link.lower, .unit = "GT/s", .evidence = link.below->path + "/current_link_speed"},
-        link.below->speed, possible(link, &PciFunction::max_speed), expected, "", " GT/s",
+Finding judge_speed(const Link& link, const std::string& item, std::optional<double> expected = {}) {
+    return judge_link(
+        {.id = "pcie.speed", .item = item, .unit = "GT/s", .evidence = link.below->path + "/current_link_speed"}, link,
+        &PciFunction::speed, &PciFunction::max_speed, expected, "", " GT/s",
         "a link that was trained down: reseat the card, see the slot's speed in the firmware setup, and dmesg for "
         "corrected errors (AER)");
 }
@@ -102,95 +100,50 @@ Finding judge_bandwidth(const Facts& facts, const Hca& hca, std::span<const Link
     std::optional<double> least;
     for (const auto& link : links) {
         if (link.below->speed && link.below->width) {
-            const double carries = link_gbps(*link.below->speed, *link.below->width);
-            least = std::min(least.value_or(carries), carries);
+            lower(least, link_gbps(*link.below->speed, *link.below->width));
         }
     }
     if (!least || ports <= 0) {
-        return result.set(Status::Skip, "the rate of its link or ports is not known");
+        return result.skip("the rate of its link or ports is not known");
     }
     constexpr double enough = 0.95; // a port also carries less than its rate
     result.value = format_text("{:.0f}", *least);
     result.expected = format_text("{:g}", ports);
     result.message = format_text("{:.0f} Gb/s of PCIe for {:g} Gb/s of ports", *least, ports);
-    if (*least < ports * enough) {
-        result.status = Status::Warn;
-        result.hint = "the slot is too narrow or too slow for the card: move it to another; if it is what the machine "
-                      "has, ignore = pcie.bandwidth";
-    }
-    return result;
+    return *least >= ports * enough
+               ? result
+               : result.warn(result.message, "the slot is too narrow or too slow for the card: move it to another; if "
+                                             "it is what the machine has, ignore = pcie.bandwidth");
 }
 
 Finding judge_ordering(const Facts& facts, const Hca& hca, const PciFunction& function) {
     Finding result{.id = "pcie.relaxed_ordering", .item = hca.name, .evidence = function.path + "/config"};
     if (!function.config_known) {
-        result.set(Status::Skip, facts.root ? "its configuration space is not there" : "only root sees it");
-    } else if (!function.relaxed_orders) {
-        result.set(Status::Skip, "has no PCI Express capability");
-    } else if (*function.relaxed_orders) {
-        result.message = "may use it";
-    } else {
-        result.set(Status::Warn, "may not use it: slower transfers to GPUs and on AMD's CPUs",
-                   "allow it in the firmware setup (PCIe relaxed ordering) or the card's (mlxconfig "
-                   "PCI_WR_ORDERING=1)");
+        return result.skip(facts.root ? "its configuration space is not there" : only_root);
     }
-    return result;
+    if (!function.relaxed_orders) {
+        return result.skip("has no PCI Express capability");
+    }
+    return *function.relaxed_orders
+               ? result.pass("may use it")
+               : result.warn("may not use it: slower transfers to GPUs and on AMD's CPUs",
+                             "allow it in the firmware setup (PCIe relaxed ordering) or the card's (mlxconfig "
+                             "PCI_WR_ORDERING=1)");
 }
 
-Finding judge_acs(const Facts& facts, const std::string& address, const PciFunction& port) {
-    Finding result{.id = "pci.acs", .item = address, .evidence = port.path + "/config"};
-    if (!port.config_extended) {
-        result.set(Status::Skip, facts.root ? "the extended configuration space is not there" : "only root sees it");
-    } else if (!port.acs_redirects.value_or(false)) {
-        result.message = "does not redirect";
-    } else if (facts.kernel.virtual_machine) {
-        result.message = "redirects, as a virtual machine with address translation services needs it";
-    } else {
-        result.set(Status::Warn, "redirects: GPU and HCA talk through the CPU instead of the switch",
-                   "on bare metal, switch ACS off in the firmware setup, or at each boot: setpci -s ADDRESS "
-                   "ECAP_ACS+6.w=0000; not where the host passes devices to virtual machines");
-    }
-    return result;
-}
-
-Finding judge_iommu(const Facts& facts, const std::string& item, const PciFunction& function) {
-    Finding result{
-        .id = "iommu", .item = item, .value = function.iommu_type, .evidence = function.path + "/iommu_group/type"};
-    if (function.iommu_type.empty()) {
-        result.message = "no IOMMU group: not translated";
-    } else if (function.iommu_type == "identity") {
-        result.message = "is passed through (identity)";
-    } else if (facts.kernel.virtual_machine) {
-        result.set(Status::Skip,
-                   format_text("{}, in a virtual machine: the host decides", printable(function.iommu_type)));
-    } else {
-        result.status = Status::Warn;
-        result.expected = "identity";
-        result.message =
-            format_text("is translated ({}): peer to peer traffic is slower or fails", printable(function.iommu_type));
-        result.hint = "iommu=pt on the kernel's command line, and boot again";
-    }
-    return result;
-}
-
-} // namespace
-
-Findings judge_pcie(const Facts& facts, const Expectations& expected) {
-    Findings results;
+/// Only functions with a PCI device and a link of their own: not software, and not a VF, whose link is that of its PF.
+void add_links(const Facts& facts, const Expectations& expected, Findings& results) {
     std::map<std::string, Link> shared; // links of bridges, each once
     for (const auto* const hca : used_hcas_of(facts)) {
         const auto* const function = find_in(facts.pci, hca->pci);
         if (function == nullptr || !hca->physical_function.empty()) {
-            continue; // software, or a VF, whose link is that of its PF
+            continue;
         }
         const auto links = links_above(facts, hca->pci_path);
         for (const auto& link : links) {
             if (link.lower == hca->pci) {
-                auto width = judge_width(link, expected.pcie_width);
-                auto speed = judge_speed(link, expected.pcie_speed);
-                width.item = speed.item = hca->name;
-                results.push_back(std::move(width));
-                results.push_back(std::move(speed));
+                results.push_back(judge_width(link, hca->name, expected.pcie_width));
+                results.push_back(judge_speed(link, hca->name, expected.pcie_speed));
             } else {
                 shared.emplace(link.lower, link);
             }
@@ -199,19 +152,48 @@ Findings judge_pcie(const Facts& facts, const Expectations& expected) {
         results.push_back(judge_ordering(facts, *hca, *function));
     }
     for (const auto& [address, link] : shared) {
-        results.push_back(judge_width(link, {}));
-        results.push_back(judge_speed(link, {}));
+        results.push_back(judge_width(link, address));
+        results.push_back(judge_speed(link, address));
     }
     for (const auto& gpu : facts.fabric.gpus) { // not the speed, which idle GPUs lower
         const auto links = links_above(facts, gpu.pci_path);
         if (!links.empty() && links.front().lower == gpu.pci) {
-            results.push_back(judge_width(links.front(), {}));
+            results.push_back(judge_width(links.front(), gpu.pci));
         }
     }
-    return results;
 }
 
-Findings judge_isolation(const Facts& facts) {
+Finding judge_acs(const Facts& facts, const std::string& address, const PciFunction& port) {
+    Finding result{.id = "pci.acs", .item = address, .evidence = port.path + "/config"};
+    if (!port.config_extended) {
+        return result.skip(facts.root ? "the extended configuration space is not there" : only_root);
+    }
+    if (!port.acs_redirects.value_or(false)) {
+        return result.pass("does not redirect");
+    }
+    return facts.kernel.virtual_machine
+               ? result.pass("redirects, as a virtual machine with address translation services needs it")
+               : result.warn("redirects: GPU and HCA talk through the CPU instead of the switch",
+                             "on bare metal, switch ACS off in the firmware setup, or at each boot: setpci -s ADDRESS "
+                             "ECAP_ACS+6.w=0000; not where the host passes devices to virtual machines");
+}
+
+Finding judge_iommu(const Facts& facts, const std::string& item, const PciFunction& function) {
+    const auto& type = function.iommu_type;
+    Finding result{.id = "iommu", .item = item, .value = type, .evidence = function.path + "/iommu_group/type"};
+    if (type.empty() || type == "identity") {
+        return result.pass(type.empty() ? "no IOMMU group: not translated" : "is passed through (identity)");
+    }
+    if (facts.kernel.virtual_machine) {
+        return result.skip(format_text("{}, in a virtual machine: the host decides", printable(type)));
+    }
+    result.expected = "identity";
+    return result.warn(format_text("is translated ({}): peer to peer traffic is slower or fails", printable(type)),
+                       "iommu=pt on the kernel's command line, and boot again");
+}
+
+/// ACS and IOMMU only matter to traffic between GPUs and HCAs.
+void add_isolation(const Facts& facts, Findings& results) {
     struct Device {
         std::string item;
         std::string_view pci;
@@ -222,7 +204,7 @@ Findings judge_isolation(const Facts& facts) {
         devices.push_back({hca->name, hca->pci, hca->pci_path});
     }
     if (devices.empty() || facts.fabric.gpus.empty()) {
-        return {}; // ACS and IOMMU only matter to traffic between GPUs and HCAs
+        return;
     }
     for (const auto& gpu : facts.fabric.gpus) {
         devices.push_back({gpu.pci, gpu.pci, gpu.pci_path});
@@ -238,7 +220,6 @@ Findings judge_isolation(const Facts& facts) {
             }
         }
     }
-    Findings results;
     for (const auto& [address, port] : switch_ports) {
         results.push_back(judge_acs(facts, address, *port));
     }
@@ -247,7 +228,13 @@ Findings judge_isolation(const Facts& facts) {
             results.push_back(judge_iommu(facts, device.item, *function));
         }
     }
-    return results;
+}
+
+} // namespace
+
+void judge_pcie(const Facts& facts, const Expectations& expected, Findings& results) {
+    add_links(facts, expected, results);
+    add_isolation(facts, results);
 }
 
 } // namespace rdma_nccl::check

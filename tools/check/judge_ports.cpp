@@ -7,6 +7,7 @@
 #include "tools/check/judge.h"
 
 #include <algorithm>
+#include <array>
 
 namespace rdma_nccl::check {
 
@@ -20,10 +21,10 @@ Finding judge_count(const Facts& facts, const Expectations& expected) {
     });
     const auto found = used + static_cast<std::size_t>(efa);
     Finding result{.id = "port.count",
-                   .message = format_count(found, "port") + " for NCCL",
+                   .message = format_text("{} for NCCL{}", format_count(found, "port"),
+                                          efa > 0 ? ", EFA, through the aws-ofi-nccl plugin" : ""),
                    .value = format_text("{}", found),
                    .evidence = "/sys/class/infiniband"};
-    result.message += efa > 0 ? ", EFA, through the aws-ofi-nccl plugin" : "";
     if (expected.ports) {
         judge_number(result, found, *expected.ports, "ports",
                      "port.state, gid.usable, device.file and `rdma-nccl gids` say what is wrong with the others");
@@ -82,14 +83,12 @@ Finding judge_state(const Facts& facts, const JudgedPort& port, const Expectatio
         return result;
     }
     if (!is_missed(facts, port, expected)) {
-        return result.set(Status::Skip,
-                          result.message +
-                              (expected.ports ? ", and is not needed" : ", and is not like the ports that are used"));
+        return result.skip(result.message +
+                           (expected.ports ? ", and is not needed" : ", and is not like the ports that are used"));
     }
-    const bool unreadable = port.port.state.empty();
-    result.status = unreadable ? Status::Error : Status::Warn; // port.count fails if there are too few
-    result.hint = unreadable ? "see why the file cannot be read; dmesg, if its driver gave up" : state_hint(port);
-    return result;
+    return port.port.state.empty()
+               ? result.error(result.message, "see why the file cannot be read; dmesg, if its driver gave up")
+               : result.warn(result.message, state_hint(port)); // port.count fails if there are too few
 }
 
 /// `best`: the highest rate of the node's used ports.
@@ -125,32 +124,31 @@ Finding judge_rate(const JudgedPort& port, double best, const Expectations& expe
 /// Architecture Specification, volume 1, 10.9.1.1).
 Finding judge_pkeys(const Facts& facts, const JudgedPort& port) {
     Finding result{.id = "port.pkey", .item = port.name(), .evidence = port.file("pkeys")};
-    const auto* const keys = find_in(facts.pkeys, port.name());
+    const auto keys = value_in(facts.pkeys, port.name());
     constexpr unsigned full = 0x8000;
-    if (keys == nullptr || keys->empty()) {
-        result.set(Status::Skip, "no partition keys to be seen");
-    } else if (std::ranges::any_of(*keys, [](unsigned key) { return (key & full) != 0; })) {
-        result.message = "is a full member of a partition";
-    } else {
-        result.set(Status::Warn,
-                   format_text("is only a limited member (0x{:04x}): limited members cannot talk to each other",
-                               keys->front()),
-                   "make it a full member in the subnet manager's partitions (opensm: partitions.conf, =full)");
+    if (keys.empty()) {
+        return result.skip("no partition keys to be seen");
     }
-    return result;
+    return std::ranges::any_of(keys, [](unsigned key) { return (key & full) != 0; })
+               ? result.pass("is a full member of a partition")
+               : result.warn(format_text("is only a limited member (0x{:04x}): limited members cannot talk to each "
+                                         "other",
+                                         keys.front()),
+                             "make it a full member in the subnet manager's partitions (opensm: partitions.conf, "
+                             "=full)");
 }
 
 Finding judge_link(const JudgedPort& port, LinkLayer expected) {
+    const bool roce_expected = expected == LinkLayer::Ethernet;
     Finding result{.id = "link.layer",
                    .item = port.name(),
                    .message = port.is_roce() ? "is RoCE" : "is InfiniBand",
                    .value = port.is_roce() ? "roce" : "infiniband",
-                   .expected = expected == LinkLayer::Ethernet ? "roce" : "infiniband",
+                   .expected = roce_expected ? "roce" : "infiniband",
                    .evidence = port.file("link_layer")};
     if (port.port.link_layer != expected) {
-        result.set(
-            Status::Fail,
-            result.message + (format_text(", {} expected", expected == LinkLayer::Ethernet ? "RoCE" : "InfiniBand")),
+        result.fail(
+            format_text("{}, {} expected", result.message, roce_expected ? "RoCE" : "InfiniBand"),
             "set the port's type in its firmware (mlxconfig LINK_TYPE_P1: 1 is InfiniBand, 2 Ethernet), and reset it");
     }
     return result;
@@ -159,18 +157,16 @@ Finding judge_link(const JudgedPort& port, LinkLayer expected) {
 Finding judge_usable_gid(const JudgedPort& port) {
     Finding result{.id = "gid.usable", .item = port.name(), .evidence = port.file("gids")};
     if (!port.choice.gid_index) {
-        return result.set(
-            Status::Warn, printable(port.choice.reason, 300),
+        return result.warn(
+            printable(port.choice.reason, 300),
             "`rdma-nccl gids --all` shows why each entry is not used; give the interface an address, or the "
             "container its interface");
     }
     result.value = format_text("{}", *port.choice.gid_index);
-    result.message = "has a GID";
-    if (port.gid != nullptr && port.gid->value.is_link_local()) {
-        result.set(Status::Warn, format_text("has only a link-local GID ({})", port.gid->value.text()),
-                   format_text("give {} an address of the fabric's network", printable(port.gid->netdev)));
-    }
-    return result;
+    return port.gid == nullptr || !port.gid->value.is_link_local()
+               ? result.pass("has a GID")
+               : result.warn(format_text("has only a link-local GID ({})", port.gid->value.text()),
+                             format_text("give {} an address of the fabric's network", printable(port.gid->netdev)));
 }
 
 Finding judge_index(const Facts& facts, const JudgedPort& port) {
@@ -180,58 +176,21 @@ Finding judge_index(const Facts& facts, const JudgedPort& port) {
                    .evidence = port.file("gids")};
     const auto* const before = facts.before ? find_in(facts.before->gid_indices, port.name()) : nullptr;
     if (before == nullptr) {
-        return result.set(Status::Skip, "first look at this port");
+        return result.skip("first look at this port");
     }
     result.expected = format_text("{}", *before);
-    result.message = "is as at the last check";
-    if (*before != *port.choice.gid_index) {
-        result.set(Status::Warn,
-                   format_text("has its GID at index {}, at the last check at {}", *port.choice.gid_index, *before),
-                   "jobs with a fixed NCCL_IB_GID_INDEX fail: leave it unset, or let srun --rdma-nccl set it");
-    }
-    return result;
+    return *before == *port.choice.gid_index
+               ? result.pass("is as at the last check")
+               : result.warn(
+                     format_text("has its GID at index {}, at the last check at {}", *port.choice.gid_index, *before),
+                     "jobs with a fixed NCCL_IB_GID_INDEX fail: leave it unset, or let srun --rdma-nccl set it");
 }
 
-} // namespace
-
-Findings judge_ports(const Facts& facts, const Expectations& expected) {
-    if (facts.fabric.hcas.empty()) {
-        return {};
-    }
-    Findings results = {judge_count(facts, expected)};
+void add_gids(const Facts& facts, Findings& results) {
+    constexpr std::array no_gid = {PortRule::NoGidTable, PortRule::NoGid, PortRule::NoUsableGid, PortRule::NoSuchGid,
+                                   PortRule::LinkLocal};
     for (const auto& port : ports_of(facts)) {
-        if (port.hca.answers) {
-            results.push_back(judge_state(facts, port, expected));
-        }
-    }
-    double best = 0;
-    for (const auto& port : used_ports_of(facts)) {
-        best = std::max(best, port.port.believable_rate_gbps());
-    }
-    for (const auto& port : ports_of(facts)) {
-        const bool slow_rail = port.choice.rule == PortRule::Slower && is_rail(facts, port);
-        if (port.choice.used() || slow_rail) {
-            results.push_back(judge_rate(port, best, expected));
-        }
-    }
-    for (const auto& port : used_ports_of(facts)) {
-        if (!port.is_roce()) {
-            results.push_back(judge_pkeys(facts, port));
-        }
-        if (expected.link) {
-            results.push_back(judge_link(port, *expected.link));
-        }
-    }
-    return results;
-}
-
-Findings judge_gids(const Facts& facts) {
-    Findings results;
-    for (const auto& port : ports_of(facts)) {
-        const bool no_gid = port.choice.rule == PortRule::NoGidTable || port.choice.rule == PortRule::NoGid ||
-                            port.choice.rule == PortRule::NoUsableGid || port.choice.rule == PortRule::NoSuchGid ||
-                            port.choice.rule == PortRule::LinkLocal;
-        if (port.is_roce() && (port.choice.used() || no_gid)) {
+        if (port.is_roce() && (port.choice.used() || std::ranges::count(no_gid, port.choice.rule) > 0)) {
             results.push_back(judge_usable_gid(port));
         }
     }
@@ -240,7 +199,40 @@ Findings judge_gids(const Facts& facts) {
             results.push_back(judge_index(facts, port));
         }
     }
-    return results;
+}
+
+} // namespace
+
+void judge_ports(const Facts& facts, const Expectations& expected, Findings& results) {
+    if (facts.fabric.hcas.empty()) {
+        return;
+    }
+    results.push_back(judge_count(facts, expected));
+    const auto ports = ports_of(facts);
+    const auto used = used_ports_of(facts);
+    double best = 0; // rate
+    for (const auto& port : used) {
+        best = std::max(best, port.port.believable_rate_gbps());
+    }
+    for (const auto& port : ports) {
+        if (port.hca.answers) {
+            results.push_back(judge_state(facts, port, expected));
+        }
+    }
+    for (const auto& port : ports) {
+        if (port.choice.used() || (port.choice.rule == PortRule::Slower && is_rail(facts, port))) {
+            results.push_back(judge_rate(port, best, expected));
+        }
+    }
+    for (const auto& port : used) {
+        if (!port.is_roce()) {
+            results.push_back(judge_pkeys(facts, port));
+        }
+        if (expected.link) {
+            results.push_back(judge_link(port, *expected.link));
+        }
+    }
+    add_gids(facts, results);
 }
 
 } // namespace rdma_nccl::check

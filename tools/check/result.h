@@ -8,6 +8,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 namespace rdma_nccl::check {
@@ -36,7 +37,12 @@ struct Finding {
     std::string hint = {};     ///< what to do about it; for Warn, Fail and Error
     std::string evidence = {}; ///< a path below the root
 
-    /// Replaces status, message and hint.
+    // Each replaces status, message and hint.
+    Finding& pass(std::string text) { return set(Status::Pass, std::move(text)); }
+    Finding& skip(std::string text) { return set(Status::Skip, std::move(text)); }
+    Finding& warn(std::string text, std::string todo) { return set(Status::Warn, std::move(text), std::move(todo)); }
+    Finding& fail(std::string text, std::string todo) { return set(Status::Fail, std::move(text), std::move(todo)); }
+    Finding& error(std::string text, std::string todo) { return set(Status::Error, std::move(text), std::move(todo)); }
     Finding& set(Status new_status, std::string new_message, std::string new_hint = {});
 };
 
@@ -53,7 +59,7 @@ NodeStatus overall(std::span<const Finding> results);
 
 std::size_t count(std::span<const Finding> results, Status status);
 
-/// A check and what it inspects; for the manual, for `ignore =`, and for programs.
+/// A check and what it inspects; for the manual and for `ignore =`.
 struct CheckName {
     std::string_view id;
     std::string_view meaning;

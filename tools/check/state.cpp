@@ -59,15 +59,14 @@ Result<std::optional<State>> read_state(const std::string& path) {
     if (!text) {
         return text.error().os_error == ENOENT ? Result<std::optional<State>>() : tl::unexpected(text.error());
     }
-    auto state = parse_state(*text);
+    if (auto state = parse_state(*text)) {
+        return state;
+    }
     struct stat status {};
-    if (!state && (::lstat(path.c_str(), &status) != 0 || !S_ISREG(status.st_mode))) {
-        return fail(format_text("{} is no regular file", printable(path, 200)), EINVAL);
+    if (::lstat(path.c_str(), &status) != 0 || !S_ISREG(status.st_mode)) {
+        return fail(printable(path, 200) + " is no regular file", EINVAL);
     }
-    if (!state) {
-        return fail(format_text("{} is {}", printable(path, 200), text->empty() ? "empty" : "no state of a check"));
-    }
-    return state;
+    return fail(format_text("{} is {}", printable(path, 200), text->empty() ? "empty" : "no state of a check"));
 }
 
 void compare_with_last(const Options& options, Facts& facts, Findings& results) {
@@ -110,7 +109,7 @@ bool write_state(const Options& options, const Facts& facts) {
     }
     const auto kept = replace_file(options.state, state_text(facts.now), file_mode);
     if (!kept) {
-        print_error(format_text("cannot save the state: {}", kept.error().message));
+        print_error("cannot save the state: " + kept.error().message);
     }
     return kept.has_value();
 }

@@ -20,7 +20,6 @@ namespace rdma_nccl {
 namespace {
 
 using Clock = std::chrono::steady_clock;
-using std::chrono::milliseconds;
 
 constexpr int exit_not_started = 127; // as in a shell
 
@@ -90,7 +89,7 @@ Result<pid_t> start_process(const ProcessStart& start) {
     const auto environment = start.environment ? pointers(*start.environment) : std::vector<char*>();
     const pid_t pid = ::fork();
     if (pid < 0) {
-        return fail(format_text("fork: {}", std::strerror(errno)), errno);
+        return os_failure("fork");
     }
     if (pid == 0) {
         become(start, parent, arguments, environment);
@@ -105,7 +104,7 @@ Result<pid_t> start_process(const ProcessStart& start) {
 Result<CapturedProcess> CapturedProcess::start(ProcessStart start, bool errors_too, std::size_t most) {
     std::array<int, 2> ends{-1, -1};
     if (::pipe2(ends.data(), O_CLOEXEC) != 0) {
-        return fail(format_text("pipe: {}", std::strerror(errno)), errno);
+        return os_failure("pipe");
     }
     UniqueFd reader(ends[0]);
     const UniqueFd writer(ends[1]);
@@ -139,11 +138,10 @@ void CapturedProcess::read(std::span<CapturedProcess> processes, Time deadline) 
                 waiting.push_back({process.output_.get(), POLLIN, 0});
             }
         }
-        const auto left = std::chrono::ceil<milliseconds>(deadline - Clock::now()).count();
-        if (waiting.empty() || left <= 0) {
+        if (waiting.empty() || deadline <= Clock::now()) {
             return;
         }
-        (void)::poll(waiting.data(), waiting.size(), static_cast<int>(std::min<decltype(left)>(left, 60000)));
+        (void)poll_until(waiting, deadline);
         for (auto& process : processes) {
             if (process.output_ && !process.read_some()) {
                 process.output_.reset();

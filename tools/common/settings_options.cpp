@@ -24,6 +24,27 @@ void add_settings_options(const Subcommand& command, SettingsOptions& options) {
         .when_given([&options] { options.site_file_given = true; });
 }
 
+void run_with_settings(const Subcommand& command, SettingsOptions& options, int& exit_code,
+                       std::function<Result<int>(const Settings& settings)> run) {
+    add_settings_options(command, options);
+    command.on_run([&options, &exit_code, run = std::move(run)] {
+        const auto settings = settings_from(options);
+        if (settings) {
+            exit_code = exit_code_of(run(*settings));
+        } else {
+            print_error(settings.error().message);
+            exit_code = exit_bad_line;
+        }
+    });
+}
+
+int exit_code_of(const Result<int>& ended) {
+    if (!ended) {
+        print_error(ended.error().message);
+    }
+    return ended.value_or(exit_cannot_tell);
+}
+
 Result<std::string> read_user_file(const std::string& path, std::size_t most) {
     const auto root = SysRoot::open("/");
     return root ? root->read(path, most) : tl::unexpected(root.error());
@@ -36,27 +57,26 @@ namespace {
 Result<std::optional<std::string>> read_site_file(const SettingsOptions& options) {
     auto text = read_user_file(options.site_file);
     if (text) {
-        return std::optional(std::move(*text));
+        return std::move(*text);
     }
     if (options.site_file_given) {
-        return fail(format_text("--conf {}", text.error().message));
+        return fail("--conf " + text.error().message);
     }
     if (text.error().os_error != ENOENT) {
-        print_error(
-            format_text("warning: cannot read the site file, so its settings are not used: {}", text.error().message));
+        print_error("warning: cannot read the site file, so its settings are not used: " + text.error().message);
     }
-    return std::optional<std::string>();
+    return std::nullopt;
 }
 
 } // namespace
 
 Result<Settings> settings_from(const SettingsOptions& options) {
-    SettingsSources sources;
-    sources.site_path = options.site_file;
     auto site_text = read_site_file(options);
     if (!site_text) {
         return tl::unexpected(site_text.error());
     }
+    SettingsSources sources;
+    sources.site_path = options.site_file;
     sources.site_text = std::move(*site_text);
     const auto environment = Environment::from(environ);
     for (const auto& [name, value] : environment.all()) {

@@ -7,6 +7,7 @@
 #include "lib/settings/settings.h"
 #include "tools/common/command_line.h"
 
+#include <functional>
 #include <optional>
 #include <string>
 
@@ -21,6 +22,14 @@ struct SettingsOptions {
 
 /// Adds --set, --conf and --root.
 void add_settings_options(const Subcommand& command, SettingsOptions& options);
+
+/// Adds these options, and makes `run` what the command does. `exit_code` becomes what it returns; exit_cannot_tell if
+/// it fails; exit_bad_line, without calling it, if the settings cannot be used. The last two print an error.
+void run_with_settings(const Subcommand& command, SettingsOptions& options, int& exit_code,
+                       std::function<Result<int>(const Settings& settings)> run);
+
+/// Returns a command's exit code; if it failed, prints the error and returns exit_cannot_tell.
+int exit_code_of(const Result<int>& ended);
 
 /// Resolves the options with the site file and this process's environment. Prints warnings about the site file on
 /// stderr.

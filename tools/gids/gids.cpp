@@ -43,19 +43,17 @@ int exit_code(const GidsView& view) {
 
 } // namespace
 
-int gids_command(const GidsOptions& options) {
+Result<int> gids_command(const GidsOptions& options) {
     const auto root = SysRoot::open(options.settings.root);
     if (!root) {
-        print_error(root.error().message);
-        return exit_cannot_tell;
+        return tl::unexpected(root.error());
     }
     const Fabric fabric = read_fabric(*root);
     const bool has_hcas = !fabric.hcas.empty();
     if (!has_hcas) {
         print_error(no_device_text(*root, fabric));
     } else if (const auto fault = filter_fault(fabric, options.filter); !fault.empty()) {
-        print_error(fault);
-        return exit_cannot_tell;
+        return fail(fault);
     }
     const FabricChoice choice = choose_fabric(fabric, options.settings);
     const GidsView view = view_gids(fabric, choice, options.filter);
@@ -99,16 +97,11 @@ GidsForm form_of(const GidsLine& line) {
                             : GidsForm::Table;
 }
 
-int run_gids(GidsLine& line) {
-    auto settings = settings_from(line.settings);
-    if (!settings) {
-        print_error(settings.error().message);
-        return exit_bad_line;
-    }
+Result<int> run_gids(GidsLine& line, const Settings& settings) {
     line.options.form = form_of(line);
     line.options.filter.version = parse_version(line.version);
     line.options.filter.family = parse_family(line.family).value_or(FamilyChoice::Auto);
-    line.options.settings = std::move(*settings);
+    line.options.settings = settings;
     return gids_command(line.options);
 }
 
@@ -141,8 +134,8 @@ void add_gids_command(const Subcommand& app, int& exit_code) {
     command.flag("--show-gids", line->show_gids, "print what the tool show_gids prints, for scripts that parse it")
         .excludes(json);
     add_filters(command, *line);
-    add_settings_options(command, line->settings);
-    command.on_run([line, &exit_code] { exit_code = run_gids(*line); });
+    run_with_settings(command, line->settings, exit_code,
+                      [line](const Settings& settings) { return run_gids(*line, settings); });
 }
 
 } // namespace rdma_nccl

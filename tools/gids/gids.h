@@ -4,6 +4,7 @@
 #pragma once
 
 #include "lib/base/json.h"
+#include "lib/base/result.h"
 #include "lib/fabric/fabric.h"
 #include "lib/select/port_selection.h"
 #include "lib/settings/settings.h"
@@ -98,7 +99,7 @@ struct GidsOptions {
 };
 
 /// Prints to stdout, and warnings to stderr. Returns the exit code. 0: good; 1: usable, with warnings; 2: there are
-/// HCAs but none is usable; 3: cannot tell (no RDMA device, no such device or port, or the root cannot be read).
-int gids_command(const GidsOptions& options);
+/// HCAs but none is usable; 3: no RDMA device. Fails if the root cannot be read or has no such device or port.
+Result<int> gids_command(const GidsOptions& options);
 
 } // namespace rdma_nccl

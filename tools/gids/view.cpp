@@ -36,22 +36,16 @@ PortView view_port(const Hca& hca, const Port& port, const PortChoice& choice, c
     return view;
 }
 
-bool is_part_of_name(char c) {
-    return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_' || c == '-' ||
-           c == '.';
-}
-
 /// Returns the position of "mlx5_1 port 1" in `text`, but not within "mlx5_1 port 12".
 std::size_t find_port(std::string_view text, const Hca& hca, unsigned port) {
     const std::string name = format_text("{} port {}", hca.name, port);
     std::size_t found = text.find(name);
-    while (found != std::string_view::npos) {
+    for (; found != std::string_view::npos; found = text.find(name, found + 1)) {
         const std::size_t end = found + name.size();
-        const bool starts = found == 0 || !is_part_of_name(text[found - 1]);
+        const bool starts = found == 0 || !is_name_character(text[found - 1]);
         if (starts && (end == text.size() || text[end] < '0' || text[end] > '9')) {
             return found;
         }
-        found = text.find(name, found + 1);
     }
     return found;
 }
@@ -112,11 +106,9 @@ GidsView view_gids(const Fabric& fabric, const FabricChoice& choice, const GidsF
 
 std::string filter_fault(const Fabric& fabric, const GidsFilter& filter) {
     if (!filter.device.empty() && fabric.find_hca(filter.device) == nullptr) {
-        std::string names;
-        for (const auto& hca : fabric.hcas) {
-            names += (names.empty() ? "" : ", ") + hca.name;
-        }
-        return format_text("no RDMA device {} on this node; there are {}", printable(filter.device), names);
+        std::vector<std::string> names;
+        std::ranges::transform(fabric.hcas, std::back_inserter(names), &Hca::name);
+        return format_text("no RDMA device {} on this node; there are {}", printable(filter.device), joined(names));
     }
     return filter.port ? port_fault(fabric, filter) : "";
 }

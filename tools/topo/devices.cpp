@@ -53,13 +53,9 @@ std::string gpu_name(const std::string& id) {
 /// Returns the part of a GPU that ranks can see, by its index among them.
 Part visible_gpu(const NodePlan& node, std::size_t number) {
     const auto& placed = node.places.placed;
-    Part part = make_part(PartKind::Gpu, gpu_name(placed.gpu_ids.at(number)));
-    for (std::size_t i = 0; i < placed.placement.ranks.size(); ++i) {
-        const auto& gpus = placed.placement.ranks[i].gpus;
-        if (std::ranges::count(gpus, number) > 0) {
-            part.ranks.push_back(i);
-        }
-    }
+    Part part{PartKind::Gpu, gpu_name(placed.gpu_ids.at(number))};
+    part.ranks =
+        ranks_where(placed, [&](const RankPlacement& rank) { return std::ranges::count(rank.gpus, number) > 0; });
     const Gpu* const gpu = gpu_at(node, number);
     part.detail = gpu == nullptr ? "" : gpu->pci;
     part.hint = format_text("{}, {}, {}", part.label, or_unknown(part.detail),
@@ -87,17 +83,14 @@ std::vector<std::size_t> ports_of(const NodePlacement& placed, const std::string
 Part hca_part(const NodePlan& node, const Hca& hca) {
     const auto& placed = node.places.placed;
     const auto ports = ports_of(placed, hca.name);
-    Part part = make_part(PartKind::Hca, hca.name, hca.pci);
+    Part part{PartKind::Hca, hca.name, hca.pci};
     part.used = !ports.empty();
     for (std::size_t i = 0; i < ports.size(); ++i) {
         part.label += (i == 0 ? ":" : ",") + placed.ports[ports[i]].substr(hca.name.size() + 1);
     }
-    for (std::size_t i = 0; i < placed.placement.ranks.size(); ++i) {
-        const auto& hcas = placed.placement.ranks[i].hcas;
-        if (!hcas.empty() && std::ranges::count(ports, hcas.front()) > 0) {
-            part.ranks.push_back(i);
-        }
-    }
+    part.ranks = ranks_where(placed, [&](const RankPlacement& rank) {
+        return !rank.hcas.empty() && std::ranges::count(ports, rank.hcas.front()) > 0;
+    });
     part.hint =
         format_text("{}, {}, {}", part.label, or_unknown(hca.pci), near_text(place_of(hca, node.places.topology).cpus));
     const auto& table = placed.placement.gpu_to_hca;
@@ -129,7 +122,7 @@ std::vector<Device> find_devices(const NodePlan& node) {
     for (std::size_t i = 0; i < fabric.gpus.size(); ++i) {
         if (!seen[i]) {
             const auto& gpu = fabric.gpus[i];
-            Part part = make_part(PartKind::Gpu, "GPU", gpu.pci, gpu.pci + ": the ranks do not see it");
+            Part part{PartKind::Gpu, "GPU", gpu.pci, gpu.pci + ": the ranks do not see it"};
             part.used = false;
             add(place_of(gpu, topology), std::move(part));
         }
@@ -146,11 +139,10 @@ std::vector<Device> find_devices(const NodePlan& node) {
 
 Part bridge_part(std::size_t depth, std::string_view name) {
     if (depth % 2 == 1) {
-        return make_part(PartKind::Card, std::string(name), "", format_text("one card at port {}", name));
+        return Part{PartKind::Card, std::string(name), "", format_text("one card at port {}", name)};
     }
-    return depth == 0
-               ? make_part(PartKind::HostBridge, std::string(name), "", format_text("host bridge {}", name))
-               : make_part(PartKind::Switch, format_text("switch {}", name), "", format_text("PCIe switch {}", name));
+    return depth == 0 ? Part{PartKind::HostBridge, std::string(name), "", format_text("host bridge {}", name)}
+                      : Part{PartKind::Switch, format_text("switch {}", name), "", format_text("PCIe switch {}", name)};
 }
 
 /// Returns everything below a port or bridge. Depth 0 is the host bridge, 1 the root port, 2 the upstream port of a

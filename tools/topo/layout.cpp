@@ -83,15 +83,14 @@ void size_leaf(Part& part, int device) {
 }
 
 /// Places one box after the other. Sizes are computed from the innermost boxes outwards.
-class Flow {
-public:
-    explicit Flow(int device) : device_(device) {}
+struct Flow {
+    int device; ///< width
 
     /// Computes the size of `part`, and the positions of its parts relative to it.
     void box(Part& part, int width) {
         const auto* const space = find_by(spacings, &Spacing::kind, part.kind);
         if (space == nullptr) {
-            size_leaf(part, device_);
+            size_leaf(part, device);
             return;
         }
         const int within = width - 2 * space->edge;
@@ -139,9 +138,6 @@ private:
             box(member, width);
         }
         const auto kind = members.front().kind;
-        if (kind == PartKind::Cache) {
-            return place(members, width, cache_gap);
-        }
         if (kind == PartKind::Core || is_device(kind)) {
             const int number = static_cast<int>(members.size());
             const int step = members.front().area.width + gap;
@@ -149,7 +145,7 @@ private:
             const int in_row = divide_up(number, divide_up(number, std::clamp((width + gap) / step, 1, most)));
             return place(members, in_row * step - gap, gap);
         }
-        return place(members, width, gap);
+        return place(members, width, kind == PartKind::Cache ? cache_gap : gap);
     }
 
     /// Places boxes in rows of at most `width`; the boxes of a row have the same height.
@@ -176,8 +172,6 @@ private:
         all.height -= gap;
         return all;
     }
-
-    int device_;
 };
 
 /// Returns true for parts that stand in columns or, like the devices without a known place, fill the width.
@@ -215,7 +209,7 @@ std::size_t badge_count(const Part& part) {
 }
 
 void lay_out(Part& machine, int width) {
-    Flow(device_width(machine)).box(machine, width);
+    Flow{device_width(machine)}.box(machine, width);
 }
 
 void widen(Part& part, int width) {

@@ -49,11 +49,8 @@ std::string badges(const Part& part, int x, int y) {
 
 std::string core_picture(const Part& part) {
     const auto& area = part.area;
-    if (part.ranks.empty()) {
-        return svg_box(area, 2, "free");
-    }
-    if (part.ranks.size() > 2) {
-        return svg_box(area, 2, "many");
+    if (part.ranks.empty() || part.ranks.size() > 2) {
+        return svg_box(area, 2, part.ranks.empty() ? "free" : "many");
     }
     if (part.ranks.size() == 2) {
         const int half = area.width / 2;
@@ -73,9 +70,7 @@ std::string device_picture(const Part& part) {
     const bool own_colour = part.ranks.size() == 1;
     const int centre = area.x + area.width / 2;
     std::string text = svg_box(area, radius, part.used ? "device" : "pale");
-    if (own_colour) {
-        text += svg_box(area, radius, coloured('t', part.ranks.front()));
-    }
+    text += own_colour ? svg_box(area, radius, coloured('t', part.ranks.front())) : "";
     text += svg_text(centre, area.y + 18, part.used ? "name" : "soft", shown_label(part), Anchor::Middle);
     text += svg_text(centre, area.y + 33, "soft", shown_detail(part), Anchor::Middle);
     if (!part.used) {
@@ -177,14 +172,8 @@ RankTable rank_table(const NodePlacement& placed) {
 }
 
 /// Widens the table to the width of the picture, with equal extra space for each column.
-void widen(RankTable& table, int width) {
-    const int room = (width - table.columns.back()) / static_cast<int>(column_count);
-    for (std::size_t column = 0; column <= column_count; ++column) {
-        table.columns.at(column) += room * static_cast<int>(column);
-    }
-}
-
 std::string table_picture(const RankTable& table, int y, int width) {
+    const int room = (width - table.columns.back()) / static_cast<int>(column_count);
     std::string text;
     for (std::size_t i = 0; i < table.rows.size(); ++i) {
         const int top = y + static_cast<int>(i) * row_height;
@@ -195,7 +184,8 @@ std::string table_picture(const RankTable& table, int y, int width) {
         for (std::size_t column = 0; column < column_count; ++column) {
             const auto& cell = table.rows[i].at(column);
             if (!cell.empty()) {
-                text += svg_text(margin + table.columns.at(column), top + 16, i == 0 ? "soft" : "cell", cell);
+                const int x = margin + table.columns.at(column) + room * static_cast<int>(column);
+                text += svg_text(x, top + 16, i == 0 ? "soft" : "cell", cell);
             }
         }
     }
@@ -232,15 +222,13 @@ std::string lines_picture(const std::vector<Line>& lines, int y) {
 std::vector<Line> head_lines(const NodePlan& node, int width) {
     std::vector<Line> lines;
     const auto& topology = node.places.topology;
-    if (node.places.problem) {
-        add_wrapped(lines, "warning", "CPUs not known: " + *node.places.problem, width);
-    } else {
-        add_wrapped(lines, "soft",
-                    format_text("packages: {}, cores: {}, CPUs: {}, GPUs: {}, HCAs: {}", topology.packages,
-                                topology.cores.size(), topology.cpus().size(), node.facts.fabric.gpus.size(),
-                                node.facts.fabric.hcas.size()),
-                    width);
-    }
+    const auto& problem = node.places.problem;
+    add_wrapped(lines, problem ? "warning" : "soft",
+                problem ? "CPUs not known: " + *problem
+                        : format_text("packages: {}, cores: {}, CPUs: {}, GPUs: {}, HCAs: {}", topology.packages,
+                                      topology.cores.size(), topology.cpus().size(), node.facts.fabric.gpus.size(),
+                                      node.facts.fabric.hcas.size()),
+                width);
     add_wrapped(lines, "soft",
                 "Numbers in colours are local ranks: on their GPUs (corners), their cores, and the first of their HCAs "
                 "(round). Grey cores belong to no rank or, darker, to several.",
@@ -264,11 +252,10 @@ std::vector<Line> foot_lines(const NodePlan& node, int width) {
 } // namespace
 
 std::string topo_svg(const NodePlan& node, const std::string& host) {
-    auto table = rank_table(node.places.placed);
+    const auto table = rank_table(node.places.placed);
     Part machine = machine_parts(node);
     lay_out(machine, most_width);
     const int width = std::max({machine.area.width, table.columns.back(), least_width});
-    widen(table, width);
     const auto head = head_lines(node, width);
     const auto foot = foot_lines(node, width);
     constexpr int first_line = margin + 42;

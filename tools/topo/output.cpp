@@ -1,19 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tools/topo/topo.h"
 
-#include "lib/base/format.h"
-#include "lib/base/json.h"
 #include "lib/base/lists.h"
 #include "lib/base/report_fields.h"
 #include "lib/base/text.h"
 #include "lib/plan/report.h"
 
 #include <algorithm>
-#include <cstddef>
-#include <optional>
-#include <string>
-#include <string_view>
-#include <vector>
 
 namespace rdma_nccl {
 
@@ -114,12 +107,6 @@ std::string distance_table(const NodePlacement& placed) {
            "  PKG: another NUMA node of the package, SYS: another package\n";
 }
 
-std::string gpus_of(const NodePlacement& placed, const RankPlacement& rank) {
-    auto names = names_at(placed.gpu_ids, rank.gpus);
-    std::ranges::transform(names, names.begin(), [](const std::string& name) { return printable(name, 16); });
-    return or_dash(joined(names, ","));
-}
-
 } // namespace
 
 std::string memory_text(std::uint64_t mib) {
@@ -160,8 +147,9 @@ std::string ranks_table(const NodePlan& node, std::string_view table_indent) {
     std::vector<TableRow> rows = {{"LOCAL RANK", "GPU", "CPUS", "CORES", "THREADS", "MEMORY", "HCA", "THROUGH"}};
     for (std::size_t i = 0; i < placed.placement.ranks.size(); ++i) {
         const auto& rank = placed.placement.ranks[i];
-        auto& row = rows.emplace_back(TableRow{format_text("{}", i), gpus_of(placed, rank)});
-        append(row, rank_cells(placed, rank));
+        auto gpus = names_at(placed.gpu_ids, rank.gpus);
+        std::ranges::transform(gpus, gpus.begin(), [](const std::string& name) { return printable(name, 16); });
+        append(rows.emplace_back(TableRow{format_text("{}", i), or_dash(joined(gpus, ","))}), rank_cells(placed, rank));
     }
     return aligned_table(rows, table_indent);
 }

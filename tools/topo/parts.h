@@ -32,17 +32,25 @@ enum class PartKind {
 
 struct Part {
     PartKind kind = PartKind::Machine;
-    std::string label;
-    std::string detail;
-    std::string hint;               ///< shown when the pointer is on the part
-    std::vector<std::size_t> ranks; ///< local ranks that use it
+    std::string label = {};
+    std::string detail = {};
+    std::string hint = {};               ///< shown when the pointer is on the part
+    std::vector<std::size_t> ranks = {}; ///< local ranks that use it
     bool used = true;
-    std::vector<Part> parts;
-    Area area; ///< set by lay_out()
+    std::vector<Part> parts = {};
+    Area area = {}; ///< set by lay_out()
 };
 
-Part make_part(PartKind kind, std::string label, std::string detail = "", std::string hint = "");
-
+/// Returns the numbers of the local ranks for which `is_meant` is true.
+std::vector<std::size_t> ranks_where(const NodePlacement& placed, auto is_meant) {
+    std::vector<std::size_t> numbers;
+    for (std::size_t i = 0; i < placed.placement.ranks.size(); ++i) {
+        if (is_meant(placed.placement.ranks[i])) {
+            numbers.push_back(i);
+        }
+    }
+    return numbers;
+}
 /// Returns the whole machine, without areas.
 Part machine_parts(const NodePlan& node);
 

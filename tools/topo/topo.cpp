@@ -1,14 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tools/topo/topo.h"
 
-#include "lib/base/format.h"
 #include "lib/base/text.h"
 #include "lib/sys/sysroot.h"
 #include "tools/common/command_line.h"
 #include "tools/common/commands.h"
 #include "tools/common/print.h"
 
-#include <cstring>
 #include <memory>
 
 namespace rdma_nccl {
@@ -42,21 +40,14 @@ Result<Shown> inspect(const TopoOptions& options, const Settings& settings) {
     });
 }
 
-int run_topo(const TopoOptions& options) {
-    const auto settings = settings_from(options.settings);
-    if (!settings) {
-        print_error(settings.error().message);
-        return exit_bad_line;
-    }
-    const auto shown = inspect(options, *settings);
+Result<int> run_topo(const TopoOptions& options, const Settings& settings) {
+    const auto shown = inspect(options, settings);
     if (!shown) {
-        print_error(shown.error().message);
-        return exit_cannot_tell;
+        return tl::unexpected(shown.error());
     }
     const auto& [node, host] = *shown;
     if (const int error = options.svg.empty() ? 0 : overwrite_file(options.svg, topo_svg(node, host)); error != 0) {
-        print_error(format_text("--svg {}: {}", printable(options.svg), std::strerror(error)));
-        return exit_cannot_tell;
+        return os_failure("--svg " + printable(options.svg), error);
     }
     if (options.json) {
         print_out(topo_json(node, host).dump(2) + "\n");
@@ -88,8 +79,8 @@ void add_topo_command(const Subcommand& app, int& exit_code) {
     command.option("--xml", options->xml, "hwloc's XML topology of another machine (lstopo FILE.xml)")
         .type_name("FILE")
         .not_empty();
-    add_settings_options(command, options->settings);
-    command.on_run([options, &exit_code] { exit_code = run_topo(*options); });
+    run_with_settings(command, options->settings, exit_code,
+                      [options](const Settings& settings) { return run_topo(*options, settings); });
 }
 
 } // namespace rdma_nccl

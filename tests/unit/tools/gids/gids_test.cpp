@@ -7,6 +7,7 @@
 #include "tests/unit/fabric_machine.h"
 #include "tests/unit/fabric_values.h"
 #include "tools/common/commands.h"
+#include "tools/common/settings_options.h"
 
 #include <gtest/gtest.h>
 #include <iostream>
@@ -394,7 +395,7 @@ struct Run {
 Run run(const GidsOptions& options) {
     testing::internal::CaptureStdout();
     testing::internal::CaptureStderr();
-    const int code = gids_command(options);
+    const int code = exit_code_of(gids_command(options));
     (void)std::fflush(stdout);
     return {code, testing::internal::GetCapturedStdout(), testing::internal::GetCapturedStderr()};
 }
