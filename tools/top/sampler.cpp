@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "tools/top/sampler.h"
+#include "tools/top/top.h"
 
 #include "lib/base/format.h"
 #include "lib/base/lists.h"
@@ -97,10 +97,6 @@ void TopSampler::find_devices() {
     inspect_files(root_, facts_, root_.is_live() ? usual_timeout : std::chrono::milliseconds(0));
     const auto ports = ports_in_use(facts_, choose_fabric(facts_.fabric, settings_));
     meter_.emplace(traffic_sources(root_, facts_.fabric, names_of(ports)));
-    problems_.clear();
-    if (facts_.fabric.hcas.empty()) {
-        problems_.emplace_back("no RDMA device (/sys/class/infiniband is empty or missing)");
-    }
 }
 
 TopSample TopSampler::next() {
@@ -115,7 +111,10 @@ TopSample TopSampler::next() {
                      .rdma = traffic.rdma,
                      .sockets = traffic.sockets,
                      .estimate = traffic.estimate,
-                     .problems = problems_};
+                     .problems = {}};
+    if (facts_.fabric.hcas.empty()) {
+        sample.problems.emplace_back("no RDMA device (/sys/class/infiniband is empty or missing)");
+    }
     add_ports(sample, traffic);
     add_netdevs(sample, traffic);
     add_owners(sample);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "tools/top/terminal.h"
+#include "tools/top/top.h"
 
 #include <poll.h>
 #include <string_view>

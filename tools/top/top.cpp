@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // rdma-nccl top: live rates of RDMA and of sockets.
+#include "tools/top/top.h"
 #include "lib/base/format.h"
 #include "lib/base/text.h"
 #include "lib/sys/signal_fd.h"
@@ -7,8 +8,6 @@
 #include "tools/common/console.h"
 #include "tools/common/print.h"
 #include "tools/common/settings_options.h"
-#include "tools/top/sampler.h"
-#include "tools/top/terminal.h"
 
 #include <algorithm>
 #include <array>

@@ -1,13 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
-// The data that `rdma-nccl top` shows, as plain values, and its text.
+// The data that `rdma-nccl top` shows, as plain values; what samples it; its text; and the screen that shows it.
 #pragma once
 
+#include "lib/plan/inspect.h"
+#include "lib/settings/settings.h"
+#include "lib/sys/sysroot.h"
+#include "lib/traffic/qp_owners.h"
 #include "lib/traffic/traffic.h"
 
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
+#include <optional>
 #include <string>
 #include <sys/types.h>
+#include <termios.h>
 #include <vector>
 
 namespace rdma_nccl {
@@ -82,5 +90,60 @@ std::string top_json(const TopSample& sample);
 
 /// Returns a rate as text like "12.34", "123", "<0.01" or "0".
 std::string gbps_text(double gbps);
+
+/// Samples the node repeatedly. Detects devices that are added or removed.
+class TopSampler {
+public:
+    /// `settings` decide which ports NCCL is expected to use. `period`: the time between two samples.
+    TopSampler(SysRoot root, Settings settings, std::chrono::milliseconds period);
+    ~TopSampler(); ///< does not wait for a driver
+    TopSampler(const TopSampler&) = delete;
+    TopSampler& operator=(const TopSampler&) = delete;
+
+    /// Returns the traffic since the last call; none at the first call.
+    TopSample next();
+
+private:
+    struct Owners;
+
+    void find_devices();
+    [[nodiscard]] std::vector<std::string> device_names() const;
+    void add_ports(TopSample& sample, const Traffic& traffic) const;
+    void add_netdevs(TopSample& sample, const Traffic& traffic) const;
+    void add_owners(TopSample& sample) const;
+    [[nodiscard]] TopProcess process_of(const QpOwner& owner) const;
+
+    SysRoot root_;
+    Settings settings_;
+    std::vector<std::string> names_; ///< of the devices found last
+    NodeFacts facts_;                ///< what comes from files, and the environment
+    std::optional<TrafficMeter> meter_;
+    std::shared_ptr<Owners> owners_; ///< of queue pairs, shared with the thread that reads them; only for this machine
+};
+
+/// A terminal's alternate screen (xterm's 1049), without cursor and echo. The previous content returns at the end.
+class TopScreen {
+public:
+    /// `output`: a terminal. Keys are read from stdin if it is also a terminal.
+    explicit TopScreen(int output);
+    ~TopScreen();
+    TopScreen(const TopScreen&) = delete;
+    TopScreen& operator=(const TopScreen&) = delete;
+
+    /// Returns the current size; 80 x 24 if the terminal does not report it.
+    [[nodiscard]] ViewSize size() const;
+
+    /// Returns to the first screen (for ^Z), and enters the alternate screen again.
+    void leave();
+    void enter();
+
+private:
+    int output_;
+    std::optional<termios> keyboard_; ///< its mode before; absent if stdin is no terminal
+    bool entered_ = false;
+};
+
+/// Returns the text to write to the terminal so that the screen shows only these lines.
+std::string screen_frame(const std::vector<std::string>& lines);
 
 } // namespace rdma_nccl
