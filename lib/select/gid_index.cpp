@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lib/base/format.h"
+#include "lib/base/lists.h"
 #include "lib/base/text.h"
 #include "lib/nccl/model.h"
 #include "lib/select/candidates.h"
@@ -7,14 +8,13 @@
 #include <algorithm>
 #include <bit>
 #include <cstdint>
-#include <iterator>
 #include <map>
 
 namespace rdma_nccl {
 
 namespace {
 
-using Ports = std::vector<const PortCandidate*>;
+using Ports = std::vector<PortCandidate*>;
 
 const IpAddress& value_of(const PortCandidate& candidate) {
     return candidate.gid.gid->value;
@@ -26,12 +26,8 @@ std::string indices_text(const Ports& ports) {
     for (const PortCandidate* const port : ports) {
         names[port->gid.gid->index].push_back(port->name());
     }
-    std::vector<std::string> texts;
-    texts.reserve(names.size());
-    for (const auto& [index, ports_of_index] : names) {
-        texts.push_back(format_text("index {}: {}", index, joined(ports_of_index)));
-    }
-    return joined(texts, "; ");
+    return joined(
+        mapped(names, [](const auto& of) { return format_text("index {}: {}", of.first, joined(of.second)); }), "; ");
 }
 
 /// Returns the smallest network that contains all chosen addresses; nullopt when they are of both families.
@@ -58,11 +54,9 @@ std::optional<IpPrefix> covering_network(const Ports& ports) {
 
 /// Returns the ports for which NCCL's rule would choose another entry than we do.
 Ports disagreeing(const Ports& ports, const NcclGidEnvironment& environment) {
-    Ports result;
-    std::ranges::copy_if(ports, std::back_inserter(result), [&](const PortCandidate* port) {
+    return selected(ports, [&](const PortCandidate* port) {
         return nccl_gid_pick(*port->port, environment).index != port->gid.gid->index;
     });
-    return result;
 }
 
 /// Returns the range with which NCCL agrees on the most ports; nullopt if NCCL does as well without a range.
@@ -107,9 +101,7 @@ void warn_of_differing_indices(const Ports& ports, const NcclGidEnvironment& env
 /// Records which entries NCCL would choose, to explain the decision to users.
 void model_nccl(const Ports& ports, const NcclGidEnvironment& environment, FabricChoice& choice) {
     for (const PortCandidate* const port : ports) {
-        const auto found = std::ranges::find_if(choice.ports, [&](const PortChoice& entry) {
-            return entry.hca == port->hca->name && entry.port == port->port->number;
-        });
+        auto* const found = find_by(choice.ports, &PortChoice::name, port_name(port->hca->name, port->port->number));
         found->nccl_default = nccl_gid_pick(*port->port, {}).index;
         found->nccl_effective =
             choice.common_gid_index ? *choice.common_gid_index : nccl_gid_pick(*port->port, environment).index;
@@ -119,8 +111,7 @@ void model_nccl(const Ports& ports, const NcclGidEnvironment& environment, Fabri
 } // namespace
 
 void decide_gid_index(const std::vector<PortCandidate*>& used, const Settings& settings, FabricChoice& choice) {
-    Ports ports;
-    std::ranges::copy_if(used, std::back_inserter(ports), &PortCandidate::is_roce);
+    const auto ports = selected(used, &PortCandidate::is_roce);
     if (ports.empty()) {
         return;
     }

@@ -32,8 +32,8 @@ struct PortChoice {
     std::optional<unsigned> gid_index; ///< the chosen entry; absent on InfiniBand and for ports that are left out
     /// The GID index that NCCL 2.21 or newer chooses for a used RoCE port: without any variables, and with the
     /// variables that result from this choice (lib/nccl/model.h).
-    std::optional<unsigned> nccl_default;
-    std::optional<unsigned> nccl_effective;
+    std::optional<unsigned> nccl_default{};
+    std::optional<unsigned> nccl_effective{};
     std::vector<GidVerdict> gids; ///< one per Gid of the port, in the same order
 
     [[nodiscard]] bool used() const { return rule == PortRule::Used; }
