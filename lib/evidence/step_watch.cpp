@@ -7,7 +7,7 @@
 #include "lib/fabric/fabric.h"
 #include "lib/fabric/readers.h"
 #include "lib/nccl_log/log_evidence.h"
-#include "lib/plan/nccl_overrides.h"
+#include "lib/plan/nccl_variables.h"
 #include "lib/traffic/qp_owners.h"
 
 #include <algorithm>
@@ -115,7 +115,7 @@ bool StepWatch::should_wait_for_counters() const {
 }
 
 StepWatch watch_step(const WatchedStep& step, StepProcesses processes) {
-    const auto ports = names_of(ports_in_use(step.facts, step.plan.fabric));
+    const auto ports = mapped(ports_in_use(step.facts, step.plan.fabric), &PortInUse::name);
     return {step.root, traffic_sources(step.root, step.facts.fabric, ports), processes};
 }
 

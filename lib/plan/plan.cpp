@@ -3,7 +3,7 @@
 
 #include "lib/base/format.h"
 #include "lib/base/lists.h"
-#include "lib/plan/nccl_overrides.h"
+#include "lib/plan/nccl_variables.h"
 
 #include <algorithm>
 

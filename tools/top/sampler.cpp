@@ -5,7 +5,7 @@
 #include "lib/base/lists.h"
 #include "lib/base/text.h"
 #include "lib/fabric/fabric.h"
-#include "lib/plan/nccl_overrides.h"
+#include "lib/plan/nccl_variables.h"
 #include "lib/select/port_selection.h"
 #include "lib/slurm/step_processes.h"
 #include "lib/sys/signal_fd.h"
@@ -96,7 +96,7 @@ void TopSampler::find_devices() {
     facts_.environment = Environment::from(environ);
     inspect_files(root_, facts_, root_.is_live() ? usual_timeout : std::chrono::milliseconds(0));
     const auto ports = ports_in_use(facts_, choose_fabric(facts_.fabric, settings_));
-    meter_.emplace(traffic_sources(root_, facts_.fabric, names_of(ports)));
+    meter_.emplace(traffic_sources(root_, facts_.fabric, mapped(ports, &PortInUse::name)));
 }
 
 TopSample TopSampler::next() {

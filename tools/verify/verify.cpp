@@ -95,7 +95,7 @@ public:
             return;
         }
         VariableList variables(facts.environment, facts.nccl_conf);
-        for (const auto& note : add_nccl_debug(variables, facts, path_).notes) {
+        for (const auto& note : add_nccl_debug(variables, facts, path_)) {
             print_error("warning: " + note);
         }
         for (const auto& variable : variables.take()) {
