@@ -3,7 +3,6 @@
 
 #include "lib/base/format.h"
 #include "lib/base/lists.h"
-#include "lib/evidence/verdict.h"
 #include "lib/fabric/fabric.h"
 #include "lib/fabric/readers.h"
 #include "lib/nccl_log/log_evidence.h"
