@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "tools/explain/snapshot.h"
+#include "tools/explain/explain.h"
 
 #include "lib/base/format.h"
 #include "lib/base/text.h"
 
 #include <cerrno>
-#include <cstring>
 #include <fcntl.h>
 #include <filesystem>
 #include <linux/openat2.h>
@@ -22,7 +21,7 @@ constexpr mode_t private_file = 0600;
 
 tl::unexpected<Error> fail_errno(std::string_view what) {
     const int code = errno;
-    return fail(format_text("{}: {}", printable(what, 200), std::strerror(code)), code);
+    return os_failure(printable(what, 200), code);
 }
 
 /// Fails unless the system call made the name, or found it.
@@ -47,15 +46,9 @@ bool is_plain_name(std::string_view name) {
 
 Result<ConfinedDir> ConfinedDir::create(const std::string& directory) {
     const bool made = ::mkdir(directory.c_str(), private_directory) == 0;
-    if (!made && errno != EEXIST) {
-        return fail_errno(directory);
-    }
-    UniqueFd fd(::open(directory.c_str(), directory_flags | O_NOFOLLOW));
-    if (!fd) {
-        return fail_errno(directory);
-    }
+    UniqueFd fd(made || errno == EEXIST ? ::open(directory.c_str(), directory_flags | O_NOFOLLOW) : -1);
     struct stat status {};
-    if (::fstat(fd.get(), &status) != 0) {
+    if (!fd || ::fstat(fd.get(), &status) != 0) {
         return fail_errno(directory);
     }
     if (status.st_uid != ::geteuid()) {

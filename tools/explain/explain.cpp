@@ -7,7 +7,6 @@
 #include "tools/common/command_line.h"
 #include "tools/common/commands.h"
 #include "tools/common/print.h"
-#include "tools/explain/snapshot.h"
 #include "tools/gids/gids.h"
 
 #include <memory>

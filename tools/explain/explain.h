@@ -1,11 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-// rdma-nccl explain: prints the whole plan of this node with reasons, without running anything.
+// rdma-nccl explain: prints the whole plan of this node with reasons, without running anything; or saves a support
+// bundle: the files of sysfs, proc and configuration that the plan was made from, as a tree that --root can read.
 #pragma once
 
 #include "lib/base/json.h"
+#include "lib/base/result.h"
+#include "lib/base/unique_fd.h"
+#include "lib/sys/sysroot.h"
 #include "tools/node/node_plan.h"
 
+#include <cstddef>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace rdma_nccl {
@@ -41,5 +47,49 @@ std::string explain_text(const NodePlan& node, const std::string& host);
 /// "decisions":[{"what","decision","why","rejected":[{"what","rule","why"}]}],"places",
 /// "variables":[{"name","action","value","source","why"}],"warnings":[],"notes":[]}
 Json explain_json(const NodePlan& node, const std::string& host);
+
+/// Writes a tree below one directory, whatever names and links come. Nothing outside can be reached, and no existing
+/// link is followed (openat2(2): RESOLVE_BENEATH, RESOLVE_NO_SYMLINKS; Linux 5.6).
+class ConfinedDir {
+public:
+    /// Creates the directory, accessible only to its owner, or takes an empty one that belongs to this user. Fails
+    /// otherwise.
+    static Result<ConfinedDir> create(const std::string& directory);
+
+    /// These functions take paths relative to the directory, e.g. "sys/class/net", and create missing parents. They
+    /// fail with the system's reason.
+    [[nodiscard]] Result<bool> make_directory(std::string_view path) const;
+    /// Replaces an existing file or empty directory by a new file; does not write into the old file.
+    [[nodiscard]] Result<bool> write_file(std::string_view path, std::string_view content) const;
+    /// Creates an empty directory; removes a file of that name first.
+    [[nodiscard]] Result<bool> replace_by_directory(std::string_view path) const;
+    /// Does nothing if the name exists.
+    [[nodiscard]] Result<bool> make_link(std::string_view path, const std::string& target) const;
+    [[nodiscard]] bool exists(std::string_view path) const;
+
+    /// Removes everything written, and the directory itself if create() made it.
+    void remove() const;
+
+private:
+    ConfinedDir(std::string path, UniqueFd fd, bool made) : path_(std::move(path)), fd_(std::move(fd)), made_(made) {}
+    [[nodiscard]] Result<UniqueFd> open_parent(std::string_view path) const;
+
+    std::string path_;
+    UniqueFd fd_;
+    bool made_ = false;
+};
+
+/// Copies the paths in `log` from `root` to `target`, so that reading them there gives the same results: directories
+/// with their names, links as links, and the content of regular files. What cannot be read becomes an empty directory;
+/// device files become empty files; links below /proc are followed instead. Files outside /sys and /proc keep only
+/// their lines with NCCL_ variables. Returns the number of files with content.
+Result<std::size_t> copy_accessed(const SysRoot& root, const AccessLog& log, const ConfinedDir& target);
+
+/// Writes below `directory`, which must be empty or not exist: sys/, proc/ and etc/ with what was read, links as links;
+/// dev/ with empty files for device nodes; README, explain.txt, explain.json. A file that could not be read becomes a
+/// directory, so that it cannot be read in the copy either. Other software's configuration files keep only the lines
+/// with NCCL's variables. Returns the number of files copied from the machine.
+Result<std::size_t> save_bundle(const std::string& directory, const NodePlan& node, const std::string& site_file,
+                                const std::string& host);
 
 } // namespace rdma_nccl

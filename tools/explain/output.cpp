@@ -2,7 +2,7 @@
 #include "tools/explain/explain.h"
 
 #include "lib/base/format.h"
-#include "lib/base/json.h"
+#include "lib/base/lists.h"
 #include "lib/base/report_fields.h"
 #include "lib/base/text.h"
 #include "lib/fabric/kernel_text.h"
@@ -29,10 +29,9 @@ std::string settings_text(const Settings& settings) {
     if (settings.given.empty()) {
         return "  all at their defaults\n";
     }
-    std::vector<TableRow> rows;
-    for (const auto& [key, given] : settings.given) {
-        rows.push_back({key, printable(given.text), printable(given.place)});
-    }
+    const auto rows = mapped(settings.given, [](const auto& key) {
+        return TableRow{key.first, printable(key.second.text), printable(key.second.place)};
+    });
     return aligned_table(rows, indent);
 }
 
@@ -85,14 +84,13 @@ std::string gpus_text(const Fabric& fabric) {
     return table_or_none(rows);
 }
 
+std::string address_text(const InterfaceAddress& entry) {
+    return format_text("{}/{}", entry.address.text(), entry.prefix_length);
+}
+
 std::string addresses_text(const Netdev& netdev) {
-    std::vector<std::string> addresses;
-    for (const auto& entry : netdev.addresses) {
-        if (!entry.address.is_link_local()) {
-            addresses.push_back(format_text("{}/{}", entry.address.text(), entry.prefix_length));
-        }
-    }
-    return or_dash(joined(addresses, ","));
+    const auto addresses = selected(netdev.addresses, [](const auto& entry) { return !entry.address.is_link_local(); });
+    return or_dash(joined(mapped(addresses, address_text), ","));
 }
 
 std::string remark_text(const Fabric& fabric, const Netdev& netdev) {
@@ -115,13 +113,10 @@ std::string netdevs_text(const Fabric& fabric) {
 
 /// Returns "0 wrong-version, 1 less-preferred". There are many similar rejected GIDs; `gids --all` has full sentences.
 std::string short_rejects(const PortChoice& choice) {
-    std::vector<std::string> rejects;
-    for (const auto& verdict : choice.gids) {
-        if (!verdict.used()) {
-            rejects.push_back(format_text("{} {}", verdict.index, rule_name(verdict.rule)));
-        }
-    }
-    return or_dash(joined(rejects));
+    const auto rejected = selected(choice.gids, [](const GidVerdict& verdict) { return !verdict.used(); });
+    return or_dash(joined(mapped(rejected, [](const GidVerdict& verdict) {
+        return format_text("{} {}", verdict.index, rule_name(verdict.rule));
+    })));
 }
 
 /// Returns the used entries of each port's GID table, with what NCCL 2.21 or newer would use by itself and with our
@@ -262,11 +257,9 @@ static void fields(auto& f, Row<Gpu> /*row*/) {
 namespace {
 
 Json settings_json(const Settings& settings) {
-    auto list = Json::array();
-    for (const auto& [key, given] : settings.given) {
-        list.push_back({{"key", key}, {"value", given.text}, {"source", given.place}});
-    }
-    return list;
+    return mapped(settings.given, [](const auto& key) {
+        return Json{{"key", key.first}, {"value", key.second.text}, {"source", key.second.place}};
+    });
 }
 
 Json step_json(const NodeFacts& facts) {
@@ -282,23 +275,17 @@ Json step_json(const NodeFacts& facts) {
 }
 
 Json netdevs_json(const Fabric& fabric) {
-    auto list = Json::array();
-    for (const auto& netdev : fabric.netdevs) {
-        auto addresses = Json::array();
-        for (const auto& entry : netdev.addresses) {
-            addresses.push_back(entry.address.text() + "/" + std::to_string(entry.prefix_length));
-        }
-        list.push_back({{"name", netdev.name},
-                        {"up", netdev.up},
-                        {"speed_gbps", netdev.speed_gbps},
-                        {"mtu", netdev.mtu},
-                        {"pci", netdev.pci_path.substr(netdev.pci_path.rfind('/') + 1)},
-                        {"upper", netdev.upper},
-                        {"lowers", netdev.lowers},
-                        {"default_route", std::ranges::count(fabric.default_route_netdevs, netdev.name) > 0},
-                        {"addresses", std::move(addresses)}});
-    }
-    return list;
+    return mapped(fabric.netdevs, [&](const Netdev& netdev) {
+        return Json{{"name", netdev.name},
+                    {"up", netdev.up},
+                    {"speed_gbps", netdev.speed_gbps},
+                    {"mtu", netdev.mtu},
+                    {"pci", base_name(netdev.pci_path)},
+                    {"upper", netdev.upper},
+                    {"lowers", netdev.lowers},
+                    {"default_route", std::ranges::count(fabric.default_route_netdevs, netdev.name) > 0},
+                    {"addresses", mapped(netdev.addresses, address_text)}};
+    });
 }
 
 } // namespace

@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "tools/explain/snapshot.h"
+#include "tools/explain/explain.h"
 
 #include "lib/base/format.h"
 #include "lib/base/text.h"
 #include "lib/fabric/readers.h"
 #include "lib/topology/topology.h"
-#include "tools/explain/explain.h"
 
 #include <algorithm>
 #include <filesystem>
