@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The data that `rdma-nccl top` shows, as plain values; what samples it; its text; and the screen that shows it.
+// The data that `rdma-nccl top` shows, as plain values; its text; and what samples it.
 #pragma once
 
 #include "lib/plan/inspect.h"
@@ -15,7 +15,6 @@
 #include <optional>
 #include <string>
 #include <sys/types.h>
-#include <termios.h>
 #include <vector>
 
 namespace rdma_nccl {
@@ -120,30 +119,5 @@ private:
     std::optional<TrafficMeter> meter_;
     std::shared_ptr<Owners> owners_; ///< of queue pairs, shared with the thread that reads them; only for this machine
 };
-
-/// A terminal's alternate screen (xterm's 1049), without cursor and echo. The previous content returns at the end.
-class TopScreen {
-public:
-    /// `output`: a terminal. Keys are read from stdin if it is also a terminal.
-    explicit TopScreen(int output);
-    ~TopScreen();
-    TopScreen(const TopScreen&) = delete;
-    TopScreen& operator=(const TopScreen&) = delete;
-
-    /// Returns the current size; 80 x 24 if the terminal does not report it.
-    [[nodiscard]] ViewSize size() const;
-
-    /// Returns to the first screen (for ^Z), and enters the alternate screen again.
-    void leave();
-    void enter();
-
-private:
-    int output_;
-    std::optional<termios> keyboard_; ///< its mode before; absent if stdin is no terminal
-    bool entered_ = false;
-};
-
-/// Returns the text to write to the terminal so that the screen shows only these lines.
-std::string screen_frame(const std::vector<std::string>& lines);
 
 } // namespace rdma_nccl
