@@ -160,12 +160,8 @@ std::vector<std::string> verdict_table(const StepVerdict& step) {
         rows.push_back({node->node, format_bytes(node->rdma.tx + node->sockets.tx),
                         format_bytes(node->rdma.rx + node->sockets.rx), node_text(*node)});
         add_ports(rows, *node);
-        for (const auto& reason : node->why) {
-            rows.push_back({"  why", "", "", reason});
-        }
-        for (const auto& note : node->notes) {
-            rows.push_back({"  note", "", "", note});
-        }
+        append(rows, mapped(node->why, [](const std::string& why) { return TableRow{"  why", "", "", why}; }));
+        append(rows, mapped(node->notes, [](const std::string& note) { return TableRow{"  note", "", "", note}; }));
     }
     for (auto& row : rows) {
         for (auto& cell : row) {

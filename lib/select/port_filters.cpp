@@ -241,13 +241,11 @@ void keep_top_rate(const Fabric& fabric, const Ports& remaining) {
     const double top = top_rate(fabric, remaining);
     for (PortCandidate* const candidate : remaining) {
         const double rate = link_gbps(fabric, *candidate);
-        if (rate <= 0 || same_rate_class(rate, top)) {
-            continue;
-        }
-        if (rate < top) {
+        const bool same = rate <= 0 || same_rate_class(rate, top);
+        if (!same && rate < top) {
             candidate->exclude(PortRule::Slower,
                                format_text("runs at {:g} Gb/s, others at {:g} Gb/s: left out", rate, top));
-        } else {
+        } else if (!same) {
             candidate->exclude(PortRule::Faster,
                                format_text("runs at {:g} Gb/s, the ports beside the GPUs at {:g} Gb/s: left out; hca= "
                                            "can name it",

@@ -267,15 +267,9 @@ bool FabricChoice::uses(const std::string& hca) const {
 }
 
 std::string FabricChoice::reason_for(const std::string& hca) const {
-    const PortChoice* first = nullptr;
-    for (const auto& port : ports) {
-        if (port.hca == hca && port.used()) {
-            return port.reason;
-        }
-        if (port.hca == hca && first == nullptr) {
-            first = &port;
-        }
-    }
+    const auto used =
+        std::ranges::find_if(ports, [&](const PortChoice& port) { return port.hca == hca && port.used(); });
+    const auto* const first = used != ports.end() ? &*used : find_by(ports, &PortChoice::hca, hca);
     return first == nullptr ? "has no port: left out" : first->reason;
 }
 

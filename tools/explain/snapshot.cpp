@@ -129,9 +129,7 @@ private:
     Result<bool> copy_file(const fs::path& path) {
         const auto text = root_.read(path.string(), largest_file);
         if (!text) {
-            // Put a directory in its place, which cannot be read either.
-            auto done = target_.write_file(at(path), "");
-            return done ? target_.replace_by_directory(at(path)) : done;
+            return target_.replace_by_directory(at(path)); // a directory cannot be read either
         }
         const bool foreign = !path.string().starts_with("/sys/") && !path.string().starts_with("/proc/");
         ++files_;
