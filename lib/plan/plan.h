@@ -2,7 +2,6 @@
 // Planning: a pure function from facts and settings to decisions, each with its reason.
 #pragma once
 
-#include "lib/plan/head_address.h"
 #include "lib/plan/inspect.h"
 #include "lib/plan/port_block.h"
 #include "lib/plan/variables.h"
@@ -15,6 +14,25 @@
 #include <vector>
 
 namespace rdma_nccl {
+
+// MASTER_ADDR: a numeric address of rank 0's node that other nodes can reach, never loopback.
+
+struct HeadAddress {
+    std::optional<IpAddress> address;
+    std::string source; ///< "setting", "slurm", "resolver", "interface"
+    std::string why;
+    std::vector<std::string> warnings;
+};
+
+/// Chooses the first of: the head setting; the address in srun's note; the resolved address of rank 0's node; on a step
+/// of one node, its own socket interface.
+HeadAddress choose_head(const Settings& settings, const Step& step, const HeadNode& node,
+                        const std::optional<Resolution>& resolution, const std::optional<IpAddress>& own_address);
+
+/// For the node that really runs rank 0: returns why `address` cannot be right, or nullopt if it is this node's own or
+/// the node's addresses are unknown.
+std::optional<std::string> verify_head(const IpAddress& address, const std::string& node_name,
+                                       const std::vector<Netdev>& netdevs);
 
 /// The ranks of the step that a node starts itself (node and pod layout).
 struct RankShare {

@@ -116,7 +116,11 @@ TopSample TopSampler::next() {
         sample.problems.emplace_back("no RDMA device (/sys/class/infiniband is empty or missing)");
     }
     add_ports(sample, traffic);
-    add_netdevs(sample, traffic);
+    for (std::size_t i = 0; i < traffic.netdevs.size(); ++i) {
+        const Netdev* const netdev = facts_.fabric.find_netdev(traffic.netdevs[i].netdev);
+        sample.netdevs.push_back(
+            {traffic.netdevs[i], meter_->sources().netdevs[i].port, netdev != nullptr ? netdev->speed_gbps : 0});
+    }
     add_owners(sample);
     return sample;
 }
@@ -133,14 +137,6 @@ void TopSampler::add_ports(TopSample& sample, const Traffic& traffic) const {
             port.rate_gbps = found->state == "ACTIVE" ? found->believable_rate_gbps() : 0;
         }
         sample.ports.push_back(std::move(port));
-    }
-}
-
-void TopSampler::add_netdevs(TopSample& sample, const Traffic& traffic) const {
-    for (std::size_t i = 0; i < traffic.netdevs.size(); ++i) {
-        const Netdev* const netdev = facts_.fabric.find_netdev(traffic.netdevs[i].netdev);
-        sample.netdevs.push_back(
-            {traffic.netdevs[i], meter_->sources().netdevs[i].port, netdev != nullptr ? netdev->speed_gbps : 0});
     }
 }
 

@@ -64,10 +64,6 @@ struct TopSample {
         const double all = both(rdma) + both(sockets);
         return all > 0 ? both(bytes) / all : 0;
     }
-    /// Returns the rate of the busier direction relative to the link's rate; 0 if that is unknown.
-    [[nodiscard]] double utilization(const Bytes& bytes, double rate_gbps) const {
-        return rate_gbps > 0 ? gbps(bytes.most()) / rate_gbps : 0;
-    }
 };
 
 struct ViewSize {
@@ -108,7 +104,6 @@ private:
     void find_devices();
     [[nodiscard]] std::vector<std::string> device_names() const;
     void add_ports(TopSample& sample, const Traffic& traffic) const;
-    void add_netdevs(TopSample& sample, const Traffic& traffic) const;
     void add_owners(TopSample& sample) const;
     [[nodiscard]] TopProcess process_of(const QpOwner& owner) const;
 

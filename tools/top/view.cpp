@@ -55,7 +55,7 @@ void fill_numbers(TopRow& cells, const Bytes& bytes, double rate_gbps, const Top
     const std::string mark = bytes.at_least ? ">" : "";
     cells.sent = mark + gbps_text(sample.gbps(bytes.tx));
     cells.received = mark + gbps_text(sample.gbps(bytes.rx));
-    cells.use = rate_gbps > 0 ? percent_text(sample.utilization(bytes, rate_gbps)) : "-";
+    cells.use = rate_gbps > 0 ? percent_text(sample.gbps(bytes.most()) / rate_gbps) : "-";
     cells.share = share_text(bytes, sample);
 }
 
