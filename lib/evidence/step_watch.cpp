@@ -89,11 +89,6 @@ void StepWatch::sample_queue_pairs() {
     qps_.most_own = std::max(qps_.most_own, own);
 }
 
-/// Returns true if hidepid= of proc(5) hides other jobs.
-bool StepWatch::processes_are_hidden() const {
-    return root_.is_live() && processes_.job_id != 0 && !root_.read("/proc/1/comm");
-}
-
 NodeEvidence StepWatch::evidence() const {
     NodeEvidence evidence;
     evidence.traffic = meter_.total();
@@ -104,7 +99,9 @@ NodeEvidence StepWatch::evidence() const {
     }
     evidence.qps.own_ports.assign(own_ports_.begin(), own_ports_.end());
     evidence.qps.others.assign(others_.begin(), others_.end());
-    evidence.exclusive = !others_seen_ && !processes_are_hidden();
+    const bool are_hidden =
+        root_.is_live() && processes_.job_id != 0 && !root_.read("/proc/1/comm"); // hidepid=, proc(5)
+    evidence.exclusive = !others_seen_ && !are_hidden;
     return evidence;
 }
 

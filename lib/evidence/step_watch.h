@@ -40,7 +40,6 @@ public:
 
 private:
     void sample_queue_pairs();
-    [[nodiscard]] bool processes_are_hidden() const;
 
     const SysRoot& root_;
     TrafficMeter meter_;

@@ -90,13 +90,6 @@ void judge_node_limits(Plan& plan, const NodeFacts& facts, const Settings& setti
 
 } // namespace
 
-std::string Plan::master_address() const {
-    if (users_head) {
-        return *users_head;
-    }
-    return head.address ? head.address->text() : "";
-}
-
 Plan make_plan(const NodeFacts& facts, const Settings& settings) {
     Plan plan;
     if (facts.program.kind == ProgramKind::RuntimeDaemon) {

@@ -74,7 +74,9 @@ struct Plan {
     std::vector<std::string> notes;    ///< what could not be read but affects no decision; shown on request
 
     /// Returns the MASTER_ADDR that the ranks get, or an empty text if there is none.
-    [[nodiscard]] std::string master_address() const;
+    [[nodiscard]] std::string master_address() const {
+        return users_head.value_or(head.address ? head.address->text() : "");
+    }
 };
 
 /// What the step's other nodes and the ports say about a plan. Empty: this node plans on its own.

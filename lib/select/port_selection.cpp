@@ -239,10 +239,6 @@ PortChoice port_choice(const PortCandidate& candidate, const Settings& settings)
 
 } // namespace
 
-std::string PortChoice::name() const {
-    return port_name(hca, port);
-}
-
 std::vector<const PortChoice*> FabricChoice::used() const {
     std::vector<const PortChoice*> result;
     for (const auto& port : ports) {

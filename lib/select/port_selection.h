@@ -38,7 +38,7 @@ struct PortChoice {
 
     [[nodiscard]] bool used() const { return rule == PortRule::Used; }
     /// Returns "mlx5_1:1".
-    [[nodiscard]] std::string name() const;
+    [[nodiscard]] std::string name() const { return port_name(hca, port); }
 };
 
 struct FabricChoice {

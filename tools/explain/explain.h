@@ -20,10 +20,7 @@ namespace rdma_nccl {
 /// and what was rejected, variables, warnings. Each section is a heading and indented lines. ASCII.
 std::string explain_text(const NodePlan& node, const std::string& host);
 
-/// Returns the same for programs, schema 1; all strings are ASCII:
-/// {"schema","host","settings":[{"key","value","source"}],"step","fabric":{"hcas","netdevs","gpus"},
-/// "decisions":[{"what","decision","why","rejected":[{"what","rule","why"}]}],"places",
-/// "variables":[{"name","action","value","source","why"}],"warnings":[],"notes":[]}
+/// Returns the same for programs, schema 1; all strings are ASCII.
 Json explain_json(const NodePlan& node, const std::string& host);
 
 /// Writes a tree below one directory, whatever names and links come. Nothing outside can be reached, and no existing
@@ -63,10 +60,8 @@ private:
 /// their lines with NCCL_ variables. Returns the number of files with content.
 Result<std::size_t> copy_accessed(const SysRoot& root, const AccessLog& log, const ConfinedDir& target);
 
-/// Writes below `directory`, which must be empty or not exist: sys/, proc/ and etc/ with what was read, links as links;
-/// dev/ with empty files for device nodes; README, explain.txt, explain.json. A file that could not be read becomes a
-/// directory, so that it cannot be read in the copy either. Other software's configuration files keep only the lines
-/// with NCCL's variables. Returns the number of files copied from the machine.
+/// Writes below `directory`, which must be empty or not exist: sys/, proc/, etc/ and dev/ with what was read, as
+/// copy_accessed() does; README, explain.txt, explain.json. Returns the number of files copied from the machine.
 Result<std::size_t> save_bundle(const std::string& directory, const NodePlan& node, const std::string& site_file,
                                 const std::string& host);
 

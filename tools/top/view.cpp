@@ -68,9 +68,7 @@ TopRow row_of(const TopPort& port, const TopSample& sample) {
     if (traffic.source != ByteSource::None) {
         fill_numbers(cells, traffic.bytes, port.rate_gbps, sample);
     }
-    for (const auto& process : port.processes) {
-        cells.notes += (cells.notes.empty() ? "" : ", ") + process_text(process);
-    }
+    cells.notes = joined(mapped(port.processes, process_text));
     add_note(cells.notes, port.state == "ACTIVE"
                               ? ""
                               : "port is " + (port.state.empty() ? "in an unknown state" : printable(port.state)));
