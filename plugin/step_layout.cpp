@@ -3,7 +3,7 @@
 
 #include "lib/base/hostlist.h"
 #include "lib/base/text.h"
-#include "lib/plan/head_address.h"
+#include "lib/plan/inspect.h"
 #include "plugin/spank.h"
 
 #include <functional>

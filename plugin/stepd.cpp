@@ -196,8 +196,7 @@ void add_logs(NodeState& state) {
         return;
     }
     VariableList variables(state.facts.environment, state.facts.nccl_conf);
-    const auto debug = add_nccl_debug(variables, state.facts, state.log_directory);
-    for (const auto& note : debug.notes) {
+    for (const auto& note : add_nccl_debug(variables, state.facts, state.log_directory)) {
         state.warnings.push_back(format_text("verify=full: {}", note));
     }
     override_variables(state.plan.variables, variables.take());

@@ -19,9 +19,15 @@ constexpr const char* installed_command = BINDIR "/rdma-nccl";
 // SLURM_PROCID and its like are right from task_init on; S_TASK_GLOBAL_ID does not count over all components of a
 // heterogeneous step (doc/facts/spank-callbacks.md).
 TaskFacts task_facts(const NodeState& state, const SpankHandle& host, const Environment& now) {
-    const TaskIds ids{host.task_global_id().value_or(0), host.task_local_id().value_or(0), host.node_id().value_or(0),
-                      host.local_task_count().value_or(1)};
-    return task_facts(now, state.facts.step, ids, count_allowed_cpus(), state.facts.allowed_cpus);
+    return task_facts({.rank = host.task_global_id().value_or(0),
+                       .local_rank = host.task_local_id().value_or(0),
+                       .node_rank = host.node_id().value_or(0),
+                       .local_tasks = host.local_task_count().value_or(1),
+                       .task_count = state.facts.step.task_count,
+                       .node_count = state.facts.step.node_count,
+                       .task_cpus = count_allowed_cpus(),
+                       .node_cpus = state.facts.allowed_cpus},
+                      now);
 }
 
 /// Only rank 0's own node can tell whether MASTER_ADDR is right.

@@ -2,7 +2,9 @@
 #pragma once
 
 #include <algorithm>
+#include <functional>
 #include <iterator>
+#include <type_traits>
 #include <vector>
 
 namespace rdma_nccl {
@@ -11,6 +13,22 @@ namespace rdma_nccl {
 auto* find_by(auto& list, auto member, const auto& value) {
     const auto found = std::ranges::find(list, value, member);
     return found == list.end() ? nullptr : &*found;
+}
+
+/// Returns what `make`, a function or a member, gives for each item of a list.
+auto mapped(const auto& list, auto make) {
+    std::vector<std::remove_cvref_t<decltype(std::invoke(make, *list.begin()))>> results;
+    results.reserve(list.size());
+    std::ranges::transform(list, std::back_inserter(results), make);
+    return results;
+}
+
+/// Returns the items of a list for which `wanted`, a function or a member, is true.
+template<typename T>
+std::vector<T> selected(const std::vector<T>& list, auto wanted) {
+    std::vector<T> results;
+    std::ranges::copy_if(list, std::back_inserter(results), wanted);
+    return results;
 }
 
 /// Appends all of `more` to a list.

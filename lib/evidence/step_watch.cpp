@@ -3,11 +3,10 @@
 
 #include "lib/base/format.h"
 #include "lib/base/lists.h"
-#include "lib/evidence/verdict.h"
 #include "lib/fabric/fabric.h"
 #include "lib/fabric/readers.h"
 #include "lib/nccl_log/log_evidence.h"
-#include "lib/plan/nccl_overrides.h"
+#include "lib/plan/nccl_variables.h"
 #include "lib/traffic/qp_owners.h"
 
 #include <algorithm>
@@ -90,11 +89,6 @@ void StepWatch::sample_queue_pairs() {
     qps_.most_own = std::max(qps_.most_own, own);
 }
 
-/// Returns true if hidepid= of proc(5) hides other jobs.
-bool StepWatch::processes_are_hidden() const {
-    return root_.is_live() && processes_.job_id != 0 && !root_.read("/proc/1/comm");
-}
-
 NodeEvidence StepWatch::evidence() const {
     NodeEvidence evidence;
     evidence.traffic = meter_.total();
@@ -105,7 +99,9 @@ NodeEvidence StepWatch::evidence() const {
     }
     evidence.qps.own_ports.assign(own_ports_.begin(), own_ports_.end());
     evidence.qps.others.assign(others_.begin(), others_.end());
-    evidence.exclusive = !others_seen_ && !processes_are_hidden();
+    const bool are_hidden =
+        root_.is_live() && processes_.job_id != 0 && !root_.read("/proc/1/comm"); // hidepid=, proc(5)
+    evidence.exclusive = !others_seen_ && !are_hidden;
     return evidence;
 }
 
@@ -115,7 +111,7 @@ bool StepWatch::should_wait_for_counters() const {
 }
 
 StepWatch watch_step(const WatchedStep& step, StepProcesses processes) {
-    const auto ports = names_of(ports_in_use(step.facts, step.plan.fabric));
+    const auto ports = mapped(ports_in_use(step.facts, step.plan.fabric), &PortInUse::name);
     return {step.root, traffic_sources(step.root, step.facts.fabric, ports), processes};
 }
 

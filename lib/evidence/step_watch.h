@@ -3,7 +3,7 @@
 // at the end: the same for the plugin and for `rdma-nccl verify`.
 #pragma once
 
-#include "lib/evidence/evidence.h"
+#include "lib/evidence/verdict.h"
 #include "lib/plan/plan.h"
 #include "lib/slurm/step_processes.h"
 #include "lib/sys/sysroot.h"
@@ -11,7 +11,6 @@
 
 #include <chrono>
 #include <functional>
-#include <optional>
 #include <set>
 #include <string>
 #include <vector>
@@ -41,7 +40,6 @@ public:
 
 private:
     void sample_queue_pairs();
-    [[nodiscard]] bool processes_are_hidden() const;
 
     const SysRoot& root_;
     TrafficMeter meter_;

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <array>
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -63,27 +64,22 @@ static void fields(auto& f, Row<QpEvidence> /*row*/) {
     f("others", "who else had some, in words", &QpEvidence::others);
 }
 
-namespace {
+/// The counts of a log, as an object inside of it.
+using Connections = std::reference_wrapper<const LogEvidence>;
 
-struct Connections {
-    const LogEvidence& log;
-};
-
-void fields(auto& f, Row<Connections> /*row*/) {
-    f("rdma", "without GPUDirect", [](const Connections& c) { return c.log.rdma; });
-    f("rdma_gdr", "with GPUDirect", [](const Connections& c) { return c.log.rdma_gdr; });
-    f("sockets", "", [](const Connections& c) { return c.log.sockets; });
-    f("nvlink", "between nodes", [](const Connections& c) { return c.log.nvlink; });
-    f("other", "over networks that are not known here", [](const Connections& c) { return c.log.other; });
+static void fields(auto& f, Row<Connections> /*row*/) {
+    f("rdma", "without GPUDirect", &LogEvidence::rdma);
+    f("rdma_gdr", "with GPUDirect", &LogEvidence::rdma_gdr);
+    f("sockets", "", &LogEvidence::sockets);
+    f("nvlink", "between nodes", &LogEvidence::nvlink);
+    f("other", "over networks that are not known here", &LogEvidence::other);
 }
-
-} // namespace
 
 static void fields(auto& f, Row<LogEvidence> /*row*/) {
     f("ranks", "processes that said something of NCCL", &LogEvidence::ranks);
     f("version", "of NCCL; empty: not said", &LogEvidence::version);
     f("networks", "that NCCL chose", &LogEvidence::networks);
-    f("connections", "how many there are", [](const LogEvidence& l) { return Connections{l}; });
+    f("connections", "how many there are", [](const LogEvidence& l) { return Connections(l); });
     f("hcas", "", &LogEvidence::hcas);
     f("causes", "of what went wrong, the most frequent first", &LogEvidence::causes);
 }

@@ -2,14 +2,13 @@
 // Describes a verdict in words: the line that srun prints, and the table.
 #include "lib/base/format.h"
 #include "lib/base/hostlist.h"
+#include "lib/base/lists.h"
 #include "lib/base/text.h"
 #include "lib/base/unique_fd.h"
 #include "lib/evidence/verdict.h"
 
 #include <algorithm>
 #include <cerrno>
-#include <cstdio>
-#include <cstring>
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -139,10 +138,6 @@ std::string verdict_text(const StepVerdict& step) {
     return format_text("RDMA use UNKNOWN: {}", why.empty() ? "no node reported its bytes" : why);
 }
 
-tl::unexpected<Error> not_saved(const std::string& path, int error) {
-    return fail(format_text("{}: {}", path, std::strerror(error)), error);
-}
-
 } // namespace
 
 std::string verdict_line(const StepVerdict& step) {
@@ -154,10 +149,7 @@ std::vector<std::string> verdict_table(const StepVerdict& step) {
     std::size_t shown = 0;
     std::vector<std::string> left_out;
     // Users look for the unusual nodes: show them first.
-    std::vector<const NodeVerdict*> nodes;
-    for (const auto& node : step.nodes) {
-        nodes.push_back(&node);
-    }
+    auto nodes = mapped(step.nodes, [](const NodeVerdict& node) { return &node; });
     std::ranges::stable_sort(
         nodes, {}, [](const NodeVerdict* node) { return node->verdict == Verdict::Used && node->notes.empty(); });
     for (const auto* node : nodes) {
@@ -168,12 +160,8 @@ std::vector<std::string> verdict_table(const StepVerdict& step) {
         rows.push_back({node->node, format_bytes(node->rdma.tx + node->sockets.tx),
                         format_bytes(node->rdma.rx + node->sockets.rx), node_text(*node)});
         add_ports(rows, *node);
-        for (const auto& reason : node->why) {
-            rows.push_back({"  why", "", "", reason});
-        }
-        for (const auto& note : node->notes) {
-            rows.push_back({"  note", "", "", note});
-        }
+        append(rows, mapped(node->why, [](const std::string& why) { return TableRow{"  why", "", "", why}; }));
+        append(rows, mapped(node->notes, [](const std::string& note) { return TableRow{"  note", "", "", note}; }));
     }
     for (auto& row : rows) {
         for (auto& cell : row) {
@@ -195,13 +183,13 @@ Result<void> save_verdict(const std::string& directory, const std::string& name,
     std::string draft = format_text("{}/.{}.XXXXXX", directory, name);
     const UniqueFd file(::mkostemp(draft.data(), O_CLOEXEC));
     if (!file) {
-        return not_saved(directory, errno);
+        return os_failure(directory);
     }
     const bool written = write_all(file.get(), text) && ::fchmod(file.get(), 0644) == 0;
     const bool linked = written && ::link(draft.c_str(), path.c_str()) == 0; // unlike rename(2), never replaces a file
     const int error = errno;
     (void)::unlink(draft.c_str());
-    return linked ? Result<void>() : not_saved(path, error);
+    return linked ? Result<void>() : os_failure(path, error);
 }
 
 } // namespace rdma_nccl

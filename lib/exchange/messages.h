@@ -4,7 +4,7 @@
 #pragma once
 
 #include "lib/base/result.h"
-#include "lib/evidence/evidence.h"
+#include "lib/evidence/verdict.h"
 #include "lib/plan/plan.h"
 
 #include <chrono>

@@ -4,7 +4,7 @@
 #include "lib/exchange/messages.h"
 #include "lib/fabric/readers.h"
 #include "lib/plan/inspect.h"
-#include "lib/plan/nccl_overrides.h"
+#include "lib/plan/nccl_variables.h"
 #include "lib/plan/report.h"
 
 #include <algorithm>

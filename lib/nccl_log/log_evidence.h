@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // What the NCCL logs of a node's ranks say, and the directory for logs that are written to be judged
-// (lib/plan/nccl_debug.h). All functions run as the user whose ranks write there.
+// (lib/plan/nccl_variables.h). All functions run as the user whose ranks write there.
 #pragma once
 
 #include <cstdint>

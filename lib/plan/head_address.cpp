@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "lib/plan/head_address.h"
-
 #include "lib/base/format.h"
 #include "lib/net/tcp.h"
+#include "lib/plan/plan.h"
 
 #include <cstring>
 #include <memory>

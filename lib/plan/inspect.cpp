@@ -4,7 +4,7 @@
 #include "lib/base/format.h"
 #include "lib/net/message.h"
 #include "lib/placement/visible_gpus.h"
-#include "lib/plan/nccl_overrides.h"
+#include "lib/plan/nccl_variables.h"
 #include "lib/plan/port_block.h"
 #include "lib/sys/affinity.h"
 #include "lib/sys/environment.h"

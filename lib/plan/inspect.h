@@ -3,7 +3,6 @@
 #pragma once
 
 #include "lib/fabric/fabric.h"
-#include "lib/plan/head_address.h"
 #include "lib/plan/variables.h"
 #include "lib/settings/settings.h"
 #include "lib/slurm/step.h"
@@ -17,6 +16,20 @@
 #include <vector>
 
 namespace rdma_nccl {
+
+/// A host name's addresses, or the reason why there are none.
+struct Resolution {
+    std::string name;
+    std::vector<IpAddress> addresses; ///< in the resolver's order
+    std::string problem;              ///< set when `addresses` is empty
+};
+
+/// Asks the system's resolver (getaddrinfo(3)), which may take seconds when DNS is down. A numeric address resolves to
+/// itself.
+Resolution resolve_host(const std::string& name);
+
+/// Returns the host name that choose_head() needs resolved; nullopt if it needs none.
+std::optional<std::string> name_to_resolve(const Settings& settings, const Step& step, const HeadNode& node);
 
 struct NodeFacts {
     std::string host_name;

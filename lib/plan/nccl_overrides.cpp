@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "lib/plan/nccl_overrides.h"
+#include "lib/plan/nccl_variables.h"
 
 #include "lib/base/format.h"
 #include "lib/base/lists.h"
@@ -78,11 +78,10 @@ void judge_hcas(const NodeFacts& facts, const FabricChoice& fabric, MessageGroup
     if (!text || text->empty() || fabric.ports.empty()) {
         return;
     }
-    const NcclNameList list(*text);
     bool any = false;
     for (const auto& choice : fabric.ports) {
         const Port* const port = facts.fabric.find_port(choice.hca, choice.port);
-        if (port == nullptr || !nccl_opens(*port) || !list.matches(choice.hca, choice.port)) {
+        if (port == nullptr || !nccl_opens(*port) || !nccl_list_matches(*text, choice.hca, choice.port)) {
             continue;
         }
         any = true;
@@ -104,10 +103,8 @@ void judge_interface(const NodeFacts& facts, MessageGroups& sentences) {
     if (!text || text->size() < 2 || facts.fabric.netdevs.empty()) { // NCCL treats one letter as unset
         return;
     }
-    const NcclNameList list(*text);
-    const auto& netdevs = facts.fabric.netdevs;
-    if (std::ranges::none_of(netdevs, [&](const Netdev& netdev) {
-            return netdev.up && !netdev.addresses.empty() && list.matches(netdev.name);
+    if (std::ranges::none_of(facts.fabric.netdevs, [&](const Netdev& netdev) {
+            return netdev.up && !netdev.addresses.empty() && nccl_list_matches(*text, netdev.name);
         })) {
         sentences.add("interface", "",
                       format_text("{} stays, and names no interface of this node that is up with an address: NCCL will "
@@ -120,9 +117,7 @@ void judge_transport(const NodeFacts& facts, MessageGroups& sentences) {
     if (nccl_number(nccl_override(facts, "NCCL_IB_DISABLE")).value_or(0) != 0) {
         sentences.add("disable", "", format_text("{} stays: NCCL will use sockets", as_set(facts, "NCCL_IB_DISABLE")));
     }
-    auto net = nccl_override(facts, "NCCL_NET").value_or("");
-    std::ranges::transform(net, net.begin(), [](char c) { return c >= 'A' && c <= 'Z' ? c + 32 : c; });
-    if (net == "socket") {
+    if (lower_case(nccl_override(facts, "NCCL_NET").value_or("")) == "socket") {
         sentences.add("net", "", format_text("{} stays: NCCL will use sockets", as_set(facts, "NCCL_NET")));
     }
 }
@@ -182,25 +177,21 @@ std::vector<std::string> judge_nccl_overrides(const NodeFacts& facts, const Fabr
     return sentences.texts();
 }
 
-NcclNameList::NcclNameList(std::string_view text) {
-    exclude_ = text.starts_with('^');
-    text.remove_prefix(exclude_ ? 1 : 0);
-    exact_ = text.starts_with('=');
-    text.remove_prefix(exact_ ? 1 : 0);
-    for (const auto part : split(text, ',')) {
-        const auto [name, port] = split_once(part, ':');
-        if (!name.empty()) {
-            entries_.push_back({std::string(name), port ? std::optional(leading_number(*port)) : std::nullopt});
-        }
+bool nccl_list_matches(std::string_view list, std::string_view name, std::optional<unsigned> port) {
+    const bool exclude = list.starts_with('^');
+    list.remove_prefix(exclude ? 1 : 0);
+    const bool exact = list.starts_with('=');
+    list.remove_prefix(exact ? 1 : 0);
+    bool is_empty = true;
+    bool is_listed = false;
+    for (const auto entry : split(list, ',')) {
+        const auto [entry_name, entry_port] = split_once(entry, ':');
+        const bool same_name = exact ? name == entry_name : name.starts_with(entry_name);
+        const bool same_port = !port || !entry_port || *port == leading_number(*entry_port);
+        is_empty = is_empty && entry_name.empty();
+        is_listed = is_listed || (!entry_name.empty() && same_name && same_port);
     }
-}
-
-bool NcclNameList::matches(std::string_view name, std::optional<unsigned> port) const {
-    const bool listed = entries_.empty() || std::ranges::any_of(entries_, [&](const Entry& entry) {
-                            const bool same = exact_ ? name == entry.name : name.starts_with(entry.name);
-                            return same && (!port || !entry.port || *port == *entry.port);
-                        });
-    return listed != exclude_;
+    return (is_empty || is_listed) != exclude;
 }
 
 bool nccl_opens(const Port& port) {
@@ -208,28 +199,19 @@ bool nccl_opens(const Port& port) {
 }
 
 std::vector<PortInUse> ports_in_use(const NodeFacts& facts, const FabricChoice& choice) {
-    const auto value = nccl_override(facts, "NCCL_IB_HCA");
-    const auto list = value ? std::optional(NcclNameList(*value)) : std::nullopt;
-    const auto chosen = choice.used();
-    const auto is_chosen = [&](const Hca& hca, const Port& port) {
-        return std::ranges::any_of(
-            chosen, [&](const PortChoice* one) { return one->hca == hca.name && one->port == port.number; });
-    };
+    const auto list = nccl_override(facts, hca_variable);
+    const auto chosen = choice.used_names();
     std::vector<PortInUse> ports;
     for (const auto& hca : facts.fabric.hcas) {
         for (const auto& port : hca.ports) {
-            if (list ? nccl_opens(port) && list->matches(hca.name, port.number) : is_chosen(hca, port)) {
-                ports.push_back({&hca, &port});
+            const PortInUse candidate{&hca, &port};
+            if (list ? nccl_opens(port) && nccl_list_matches(*list, hca.name, port.number)
+                     : std::ranges::find(chosen, candidate.name()) != chosen.end()) {
+                ports.push_back(candidate);
             }
         }
     }
     return ports;
-}
-
-std::vector<std::string> names_of(const std::vector<PortInUse>& ports) {
-    std::vector<std::string> names(ports.size());
-    std::ranges::transform(ports, names.begin(), &PortInUse::name);
-    return names;
 }
 
 } // namespace rdma_nccl

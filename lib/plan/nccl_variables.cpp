@@ -1,14 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "lib/plan/nccl_variables.h"
 
+#include "lib/plan/nccl_variables.h"
 #include "lib/base/format.h"
 #include "lib/base/text.h"
 #include "lib/nccl/model.h"
-#include "lib/plan/nccl_overrides.h"
 
 #include <algorithm>
-#include <array>
-#include <strings.h>
 
 namespace rdma_nccl {
 
@@ -160,27 +157,23 @@ void add_tuning(VariableList& variables, const Settings& settings) {
 
 // NCCL's logs.
 
-/// Ignores case, as NCCL does (src/debug.cc).
-bool same_name(std::string_view a, std::string_view b) {
-    return a.size() == b.size() && ::strncasecmp(a.data(), b.data(), a.size()) == 0;
-}
-
-/// Returns true for the levels that print at least what INFO prints. ABORT and TRACE print more.
+/// Returns true for the levels that print at least what INFO prints, in any case (src/debug.cc). ABORT and TRACE print
+/// more.
 bool shows_info(std::string_view level) {
-    constexpr std::array<std::string_view, 3> levels = {"INFO", "ABORT", "TRACE"};
-    return std::ranges::any_of(levels, [&](std::string_view shown) { return same_name(shown, level); });
+    const auto name = lower_case(level);
+    return name == "info" || name == "abort" || name == "trace";
 }
 
 /// Returns true if a user's list of subsystems includes the lines about connections, which belong to INIT and NET.
 bool shows_connections(std::string_view list) {
     const bool all_but = list.starts_with('^');
     list.remove_prefix(all_but ? 1 : 0);
-    const auto listed = split(list, ',');
+    const auto names = lower_case(list);
+    const auto listed = split(names, ',');
     const auto has = [&](std::string_view name) {
-        return std::ranges::any_of(
-            listed, [&](std::string_view entry) { return same_name(entry, name) || same_name(entry, "ALL"); });
+        return std::ranges::any_of(listed, [&](std::string_view entry) { return entry == name || entry == "all"; });
     };
-    return all_but ? !has("INIT") || !has("NET") : has("INIT") || has("NET");
+    return all_but ? !has("init") || !has("net") : has("init") || has("net");
 }
 
 /// Returns the value of NCCL_DEBUG_FILE for this directory. Doubles each '%': NCCL also expands the directory's name.
@@ -202,7 +195,7 @@ void add_nccl(VariableList& variables, const Plan& plan, const NodeFacts& facts,
     add_tuning(variables, settings);
 }
 
-NcclDebug add_nccl_debug(VariableList& variables, const NodeFacts& facts, std::string_view directory) {
+std::vector<std::string> add_nccl_debug(VariableList& variables, const NodeFacts& facts, std::string_view directory) {
     const auto level = nccl_override(facts, "NCCL_DEBUG");
     const auto subsystems = nccl_override(facts, "NCCL_DEBUG_SUBSYS");
     const auto file = nccl_override(facts, "NCCL_DEBUG_FILE");
@@ -210,32 +203,31 @@ NcclDebug add_nccl_debug(VariableList& variables, const NodeFacts& facts, std::s
         for (const std::string_view name : {"NCCL_DEBUG", "NCCL_DEBUG_SUBSYS", "NCCL_DEBUG_FILE"}) {
             (void)variables.keep(name);
         }
-        return {
-            {},
-            {format_text("NCCL_DEBUG={} stays{}", printable(*level),
-                         shows_info(*level) ? " and goes to the ranks' output: save that for rdma-nccl verify --log, "
-                                              "or unset it"
-                                            : ": NCCL writes no logs that can be judged; unset it")}};
+        return {format_text("NCCL_DEBUG={} stays{}", printable(*level),
+                            shows_info(*level)
+                                ? " and goes to the ranks' output: save that for rdma-nccl verify --log, "
+                                  "or unset it"
+                                : ": NCCL writes no logs that can be judged; unset it")};
     }
-    NcclDebug debug{file.value_or(file_in(directory)), {}};
+    std::vector<std::string> notes;
     variables.set("NCCL_DEBUG", "INFO", "setting", "verify=full");
-    variables.set("NCCL_DEBUG_SUBSYS", std::string(nccl_debug_subsystems), "setting", "verify=full");
+    // The subsystems whose lines show networks, devices, GIDs and connections. NCCL's own default lacks NET.
+    variables.set("NCCL_DEBUG_SUBSYS", "INIT,BOOTSTRAP,ENV,NET,GRAPH", "setting", "verify=full");
     variables.set("NCCL_DEBUG_FILE", file_in(directory), "setting", "verify=full");
     if (subsystems && !shows_connections(*subsystems)) {
-        debug.notes.push_back(format_text("NCCL_DEBUG_SUBSYS={} stays: NCCL's logs will not tell the connections; add "
-                                          "INIT and NET",
-                                          printable(*subsystems)));
+        notes.push_back(format_text("NCCL_DEBUG_SUBSYS={} stays: NCCL's logs will not tell the connections; add "
+                                    "INIT and NET",
+                                    printable(*subsystems)));
     }
     if (file && (file->empty() || file->starts_with("/dev/"))) {
-        debug.files.clear();
-        debug.notes.push_back(format_text("NCCL_DEBUG_FILE={} stays: NCCL's logs are not in files that can be judged; "
-                                          "unset it",
-                                          printable(*file)));
+        notes.push_back(format_text("NCCL_DEBUG_FILE={} stays: NCCL's logs are not in files that can be judged; "
+                                    "unset it",
+                                    printable(*file)));
     } else if (file && file->find("%p") == std::string::npos) {
-        debug.notes.push_back(
+        notes.push_back(
             format_text("NCCL_DEBUG_FILE={} stays: ranks overwrite each other's log; add %h and %p", printable(*file)));
     }
-    return debug;
+    return notes;
 }
 
 } // namespace rdma_nccl

@@ -1,33 +1,60 @@
 // SPDX-License-Identifier: Apache-2.0
-// The variables of NCCL and of the libraries beside it. Values set by the user or in NCCL's files stay.
+// The variables of NCCL and of the libraries beside it. Values set by the user or in one of NCCL's files always stay,
+// and we report their effects. And the ports that NCCL uses with them, one rule for the plan, the evidence and the live
+// view.
 #pragma once
 
 #include "lib/plan/plan.h"
-#include "lib/plan/variables.h"
 
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
 namespace rdma_nccl {
 
+/// Returns the user's value of an NCCL variable, from the environment or from one of NCCL's files; nullopt if the value
+/// is ours or there is none.
+std::optional<std::string> nccl_override(const NodeFacts& facts, std::string_view name);
+
+/// Returns the first GID variable that the user has set. NCCL may then take any entry of a GID table.
+std::optional<std::string_view> gid_override(const NodeFacts& facts);
+
+/// Sets PortChoice::nccl_effective of the used RoCE ports to the GID index that NCCL takes with the user's variables
+/// and, where the user sets none, with ours.
+void model_effective(const NodeFacts& facts, const Settings& settings, FabricChoice& choice);
+
+/// Returns the problems that the user's variables cause: a GID other than the chosen one, ports that cannot or should
+/// not be used, an interface that does not exist, RDMA disabled.
+std::vector<std::string> judge_nccl_overrides(const NodeFacts& facts, const FabricChoice& choice);
+
+/// Returns whether a list in the form of NCCL_IB_HCA and NCCL_SOCKET_IFNAME, [^][=]NAME[:PORT][,...], matches
+/// (parseStringList() and matchIfList() of NCCL, src/misc/utils.cc). Accepts any text; an empty list matches
+/// everything. Names are prefixes unless the list begins with '='. A name without a port matches every port.
+bool nccl_list_matches(std::string_view list, std::string_view name, std::optional<unsigned> port = std::nullopt);
+
+struct PortInUse {
+    const Hca* hca = nullptr;
+    const Port* port = nullptr;
+
+    /// "mlx5_1:1"
+    [[nodiscard]] std::string name() const { return port_name(hca->name, port->number); }
+};
+
+/// NCCL opens every ACTIVE port of InfiniBand or Ethernet (ncclIbInitDevices, NCCL 2.28 src/transport/net_ib.cc).
+bool nccl_opens(const Port& port);
+
+/// The ports of `choice`; where the user has set NCCL_IB_HCA, the ports that NCCL opens and that value matches. An
+/// empty value matches all of them. Pointers into `facts`, in the order of its HCAs.
+std::vector<PortInUse> ports_in_use(const NodeFacts& facts, const FabricChoice& choice);
+
 /// Adds the variables of NCCL, Gloo, UCX and NVSHMEM that name the ports, GIDs and interfaces to use, following the
 /// decisions in `plan` so far.
 void add_nccl(VariableList& variables, const Plan& plan, const NodeFacts& facts, const Settings& settings);
 
-// The variables that make NCCL write logs from which a step can be judged (verify=full).
-
-/// The subsystems whose lines show networks, devices, GIDs and connections. NCCL's own default lacks NET.
-inline constexpr std::string_view nccl_debug_subsystems = "INIT,BOOTSTRAP,ENV,NET,GRAPH";
-
-struct NcclDebug {
-    /// The path of each rank's log in the form of NCCL_DEBUG_FILE (%h: host, %p: process, %%: a percent sign). Empty if
-    /// there will be no readable log.
-    std::string files;
-    std::vector<std::string> notes; ///< why there will be no log, or what it will lack
-};
-
-/// Adds NCCL_DEBUG, NCCL_DEBUG_SUBSYS and NCCL_DEBUG_FILE. `directory` is an absolute path that each rank can write to.
-NcclDebug add_nccl_debug(VariableList& variables, const NodeFacts& facts, std::string_view directory);
+/// Adds NCCL_DEBUG, NCCL_DEBUG_SUBSYS and NCCL_DEBUG_FILE, by which NCCL writes logs from which a step can be judged
+/// (verify=full). `directory` is an absolute path that each rank can write to. Returns why there will be no log, or
+/// what it will lack.
+std::vector<std::string> add_nccl_debug(VariableList& variables, const NodeFacts& facts, std::string_view directory);
 
 } // namespace rdma_nccl

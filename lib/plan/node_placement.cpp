@@ -2,6 +2,7 @@
 #include "lib/plan/node_placement.h"
 
 #include "lib/base/format.h"
+#include "lib/base/lists.h"
 #include "lib/base/text.h"
 #include "lib/placement/visible_gpus.h"
 
@@ -132,9 +133,7 @@ std::optional<unsigned> least_count(std::string_view text) {
 } // namespace
 
 std::string NodePlacement::ports_of(const RankPlacement& rank) const {
-    std::vector<std::string> names;
-    std::ranges::transform(rank.hcas, std::back_inserter(names), [&](std::size_t hca) { return ports.at(hca); });
-    return joined(names, ",");
+    return joined(mapped(rank.hcas, [&](std::size_t hca) { return ports.at(hca); }), ",");
 }
 
 TaskView view_of_task(unsigned local_rank, const Environment& environment, const NodeFacts& facts) {
@@ -155,9 +154,9 @@ NodePlacement place_ranks(const NodeFacts& facts, const Plan& plan, BindChoice b
     const bool can_bind = bind != BindChoice::Off && !topology.cores.empty() && knows(masks);
     node.masks = masks;
     PlacementFacts wanted{topology, {}, {}, std::move(masks), {}, false, can_bind};
-    for (const auto& position : node.gpus) {
-        wanted.gpus.push_back(position ? place_of(facts.fabric.gpus.at(*position), topology) : Place());
-    }
+    wanted.gpus = mapped(node.gpus, [&](const auto& position) {
+        return position ? place_of(facts.fabric.gpus.at(*position), topology) : Place();
+    });
     for (const auto* const port : plan.fabric.used()) {
         const auto* const hca = facts.fabric.find_hca(port->hca);
         node.ports.push_back(port->name());
@@ -211,9 +210,7 @@ void add_placement(VariableList& variables, const NodePlacement& node, const Tas
                       limited ? "SLURM_CPUS_PER_TASK" : cpus_why(rank));
     }
     if (!node.placement.gpu_order.empty()) {
-        std::vector<std::string> order;
-        std::ranges::transform(node.placement.gpu_order, std::back_inserter(order),
-                               [&](std::size_t gpu) { return node.gpu_ids.at(gpu); });
+        const auto order = mapped(node.placement.gpu_order, [&](std::size_t gpu) { return node.gpu_ids.at(gpu); });
         variables.force(node.order_variable, joined(order, ","), "placement",
                         "the same GPUs in the order of the CPUs that Slurm gave the tasks");
     }

@@ -3,20 +3,13 @@
 
 #include "lib/base/format.h"
 #include "lib/base/lists.h"
-#include "lib/plan/nccl_overrides.h"
+#include "lib/plan/nccl_variables.h"
 
 #include <algorithm>
 
 namespace rdma_nccl {
 
 namespace {
-
-/// Decides on the ports and GIDs. `isolated`: ports that the nodes agreed not to use.
-void choose_ports(Plan& plan, const NodeFacts& facts, const Settings& settings,
-                  const std::vector<std::string>& isolated) {
-    plan.fabric = choose_fabric(facts.fabric, settings, isolated);
-    model_effective(facts, settings, plan.fabric);
-}
 
 /// For `net=auto`: returns the interface on the head's network, if this node has an address there. Outside a step there
 /// are no other nodes to meet: the head is this node.
@@ -97,13 +90,6 @@ void judge_node_limits(Plan& plan, const NodeFacts& facts, const Settings& setti
 
 } // namespace
 
-std::string Plan::master_address() const {
-    if (users_head) {
-        return *users_head;
-    }
-    return head.address ? head.address->text() : "";
-}
-
 Plan make_plan(const NodeFacts& facts, const Settings& settings) {
     Plan plan;
     if (facts.program.kind == ProgramKind::RuntimeDaemon) {
@@ -115,7 +101,8 @@ Plan make_plan(const NodeFacts& facts, const Settings& settings) {
     plan.visible_gpus_source = facts.visible_gpus_source;
     plan.layout = choose_layout(settings, facts.step, facts.program, facts.visible_gpus);
     plan.users_head = facts.environment.get_users("MASTER_ADDR");
-    choose_ports(plan, facts, settings, {});
+    plan.fabric = choose_fabric(facts.fabric, settings);
+    model_effective(facts, settings, plan.fabric);
     plan.port = choose_port(settings, facts.step, facts.environment.get_users("MASTER_PORT"), facts.ephemeral_ports);
     return complete_plan(std::move(plan), facts, settings, {});
 }
@@ -127,7 +114,8 @@ Plan complete_plan(Plan own, const NodeFacts& facts, const Settings& settings, c
     }
     const auto& agreement = coordination.agreement;
     if (agreement && !agreement->left_out.empty()) {
-        choose_ports(plan, facts, settings, agreement->left_out);
+        plan.fabric = choose_fabric(facts.fabric, settings, agreement->left_out);
+        model_effective(facts, settings, plan.fabric);
     }
     const SocketChoice sockets = choose_socket_interface(facts.fabric, plan.fabric, settings);
     plan.head_node = facts.head_node;

@@ -2,7 +2,6 @@
 // Planning: a pure function from facts and settings to decisions, each with its reason.
 #pragma once
 
-#include "lib/plan/head_address.h"
 #include "lib/plan/inspect.h"
 #include "lib/plan/port_block.h"
 #include "lib/plan/variables.h"
@@ -15,6 +14,25 @@
 #include <vector>
 
 namespace rdma_nccl {
+
+// MASTER_ADDR: a numeric address of rank 0's node that other nodes can reach, never loopback.
+
+struct HeadAddress {
+    std::optional<IpAddress> address;
+    std::string source; ///< "setting", "slurm", "resolver", "interface"
+    std::string why;
+    std::vector<std::string> warnings;
+};
+
+/// Chooses the first of: the head setting; the address in srun's note; the resolved address of rank 0's node; on a step
+/// of one node, its own socket interface.
+HeadAddress choose_head(const Settings& settings, const Step& step, const HeadNode& node,
+                        const std::optional<Resolution>& resolution, const std::optional<IpAddress>& own_address);
+
+/// For the node that really runs rank 0: returns why `address` cannot be right, or nullopt if it is this node's own or
+/// the node's addresses are unknown.
+std::optional<std::string> verify_head(const IpAddress& address, const std::string& node_name,
+                                       const std::vector<Netdev>& netdevs);
 
 /// The ranks of the step that a node starts itself (node and pod layout).
 struct RankShare {
@@ -56,7 +74,9 @@ struct Plan {
     std::vector<std::string> notes;    ///< what could not be read but affects no decision; shown on request
 
     /// Returns the MASTER_ADDR that the ranks get, or an empty text if there is none.
-    [[nodiscard]] std::string master_address() const;
+    [[nodiscard]] std::string master_address() const {
+        return users_head.value_or(head.address ? head.address->text() : "");
+    }
 };
 
 /// What the step's other nodes and the ports say about a plan. Empty: this node plans on its own.
@@ -78,7 +98,8 @@ Plan complete_plan(Plan own, const NodeFacts& facts, const Settings& settings, c
 /// part of complete_plan(). `unequal_gpus` is that of Coordination.
 std::vector<Variable> plan_variables(Plan& plan, const NodeFacts& facts, const Settings& settings, bool unequal_gpus);
 
-/// The facts that a task has about itself from Slurm when it is about to start.
+/// The facts that a task has about itself when it is about to start: what Slurm's interface says of it, and the CPUs
+/// that the caller can tell. The interface does not count over all components of a heterogeneous step.
 struct TaskFacts {
     unsigned rank = 0;        ///< SLURM_PROCID: over the whole step, also of a heterogeneous job
     unsigned local_rank = 0;  ///< SLURM_LOCALID
@@ -87,24 +108,13 @@ struct TaskFacts {
     unsigned task_count = 1;  ///< in the step
     unsigned node_count = 1;
     unsigned task_cpus = 1;     ///< in the task's affinity mask
-    unsigned node_cpus = 1;     ///< shared by all tasks of this node
+    unsigned node_cpus = 1;     ///< of the node, that all tasks of the step on it share
     unsigned cpus_per_task = 0; ///< SLURM_CPUS_PER_TASK, 0 if not requested
 };
 
-/// What Slurm's interface says of a task; its variables win, where they are set: they count over all components of a
-/// heterogeneous step.
-struct TaskIds {
-    unsigned rank = 0;
-    unsigned local_rank = 0;
-    unsigned node_rank = 0;
-    unsigned local_tasks = 1;
-};
-
-/// `environment`: the task's own. `task_cpus`: CPUs in the task's affinity mask. `node_cpus`: CPUs of the node that the
-/// step may use, as far as the caller can tell; SLURM_CPUS_ON_NODE may lower it, and a node may claim more CPUs than
-/// it has.
-TaskFacts task_facts(const Environment& environment, const Step& step, const TaskIds& ids, unsigned task_cpus,
-                     unsigned node_cpus);
+/// Completes `task` with the task's own environment, whose variables win where they are set. SLURM_CPUS_ON_NODE only
+/// lowers `node_cpus`: a node may claim more CPUs than it has.
+TaskFacts task_facts(TaskFacts task, const Environment& environment);
 
 struct NodePlacement;
 

@@ -130,10 +130,10 @@ PortBlock choose_port(const Settings& settings, const Step& step, const std::opt
         const auto range = settings.port_range.value_or(default_port_range(ephemeral));
         chosen = block(derive_port(step.leader_job_id, step.step_id, range), "derived", "from job and step id");
     }
+    chosen.warnings = std::move(warnings);
     if (chosen.source != "slurm") { // Slurm's own range is the site's decision
         warn_when_ephemeral(chosen, ephemeral);
     }
-    chosen.warnings.insert(chosen.warnings.begin(), warnings.begin(), warnings.end());
     return chosen;
 }
 

@@ -2,6 +2,7 @@
 #include "lib/plan/report.h"
 
 #include "lib/base/format.h"
+#include "lib/base/lists.h"
 #include "lib/base/text.h"
 
 #include <algorithm>
@@ -37,12 +38,11 @@ std::string gpus_text(const NodePlacement& node, const Fabric& fabric, const Ran
     if (rank.gpus.empty()) {
         return node.seen_gpus.value_or(0) > 0 ? "a GPU that cannot be told" : "no GPU";
     }
-    std::vector<std::string> texts;
-    for (const auto number : rank.gpus) {
+    const auto texts = mapped(rank.gpus, [&](std::size_t number) {
         const auto& position = node.gpus.at(number);
-        texts.push_back(printable(node.gpu_ids.at(number)) +
-                        (position ? format_text(" ({})", fabric.gpus.at(*position).pci) : ""));
-    }
+        return printable(node.gpu_ids.at(number)) +
+               (position ? format_text(" ({})", fabric.gpus.at(*position).pci) : "");
+    });
     return (texts.size() == 1 ? "GPU " : "GPUs ") + joined(texts);
 }
 
@@ -85,22 +85,18 @@ std::string plan_summary(const Plan& plan, const Step& step) {
 }
 
 std::vector<std::string> plan_lines(const Plan& plan, const Step& step, const std::vector<Variable>& task_variables) {
-    std::vector<std::string> lines;
-    lines.push_back(format_text("layout {}: {}", layout_name(plan.layout.layout), plan.layout.why));
-    lines.push_back(format_text("step {}.{}: {} on {}; {}{}{}", step.job_id, step.step_id,
-                                format_count(step.task_count, "task"), format_count(step.node_count, "node"),
-                                format_count(plan.visible_gpus, "visible GPU"),
-                                plan.visible_gpus_source.empty() ? "" : " by ", plan.visible_gpus_source));
-    lines.push_back(format_text("head {} ({}): {}", plan.head_node.name, head_text(plan),
-                                plan.users_head ? "MASTER_ADDR was set before" : plan.head.why));
-    for (const auto& port : plan.fabric.ports) {
-        lines.push_back(format_text("{} port {} {}", port.hca, port.port, port.reason));
-    }
-    const auto add = [&lines](const std::vector<Variable>& variables) {
-        std::ranges::transform(variables, std::back_inserter(lines), variable_line);
-    };
-    add(plan.variables);
-    add(task_variables);
+    std::vector<std::string> lines = {
+        format_text("layout {}: {}", layout_name(plan.layout.layout), plan.layout.why),
+        format_text("step {}.{}: {} on {}; {}{}{}", step.job_id, step.step_id, format_count(step.task_count, "task"),
+                    format_count(step.node_count, "node"), format_count(plan.visible_gpus, "visible GPU"),
+                    plan.visible_gpus_source.empty() ? "" : " by ", plan.visible_gpus_source),
+        format_text("head {} ({}): {}", plan.head_node.name, head_text(plan),
+                    plan.users_head ? "MASTER_ADDR was set before" : plan.head.why)};
+    append(lines, mapped(plan.fabric.ports, [](const PortChoice& port) {
+               return format_text("{} port {} {}", port.hca, port.port, port.reason);
+           }));
+    append(lines, mapped(plan.variables, variable_line));
+    append(lines, mapped(task_variables, variable_line));
     return lines;
 }
 

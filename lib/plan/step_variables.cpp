@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // The variables of a plan by which ranks meet: those that all tasks of a node share, and those of each task.
 #include "lib/base/format.h"
+#include "lib/base/lists.h"
 #include "lib/base/text.h"
 #include "lib/plan/nccl_variables.h"
 #include "lib/plan/node_placement.h"
 #include "lib/plan/plan.h"
 
 #include <algorithm>
-#include <initializer_list>
 
 namespace rdma_nccl {
 
@@ -68,26 +68,20 @@ void add_ranks(VariableList& variables, const Plan& plan, bool unequal_gpus) {
 }
 
 void forbid_other_layout(VariableList& variables, Plan& plan) {
-    const auto forbid = [&](std::initializer_list<std::string_view> names, std::string_view remedy) {
-        std::vector<std::string_view> users;
-        for (const auto name : names) {
-            if (variables.forbid(name, "not in this layout")) {
-                users.push_back(name);
-            }
-        }
-        if (!users.empty()) {
-            plan.warnings.push_back(format_text("{} set in the environment, kept: {}", joined(users), remedy));
-        }
-    };
+    std::vector<std::string_view> names = {"LOCAL_RANK", "LOCAL_WORLD_SIZE"};
+    std::string_view remedy = "in pod layout the launcher sets them; unset them";
     if (plan.layout.layout == Layout::Rank) {
-        forbid({"PET_NNODES", "PET_NPROC_PER_NODE", "PET_NODE_RANK", "PET_MASTER_ADDR", "PET_MASTER_PORT",
-                "PET_RDZV_BACKEND", "PET_RDZV_ID", "PET_RDZV_CONF"},
-               "torchrun options have no meaning with one task per rank; unset them");
+        names = {"PET_NNODES",      "PET_NPROC_PER_NODE", "PET_NODE_RANK", "PET_MASTER_ADDR",
+                 "PET_MASTER_PORT", "PET_RDZV_BACKEND",   "PET_RDZV_ID",   "PET_RDZV_CONF"};
+        remedy = "torchrun options have no meaning with one task per rank; unset them";
     } else if (plan.layout.layout == Layout::Node) {
-        forbid({"RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE"},
-               "in node layout the launcher sets them; unset them");
-    } else {
-        forbid({"LOCAL_RANK", "LOCAL_WORLD_SIZE"}, "in pod layout the launcher sets them; unset them");
+        names = {"RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE"};
+        remedy = "in node layout the launcher sets them; unset them";
+    }
+    const auto users =
+        selected(names, [&](std::string_view name) { return variables.forbid(name, "not in this layout"); });
+    if (!users.empty()) {
+        plan.warnings.push_back(format_text("{} set in the environment, kept: {}", joined(users), remedy));
     }
 }
 
@@ -158,20 +152,16 @@ std::vector<Variable> plan_variables(Plan& plan, const NodeFacts& facts, const S
     return variables.take();
 }
 
-TaskFacts task_facts(const Environment& environment, const Step& step, const TaskIds& ids, unsigned task_cpus,
-                     unsigned node_cpus) {
+TaskFacts task_facts(TaskFacts task, const Environment& environment) {
     const auto number = [&environment](std::string_view name, unsigned otherwise) {
         return parse_number<unsigned>(environment.get(name).value_or("")).value_or(otherwise);
     };
-    return {.rank = number("SLURM_PROCID", ids.rank),
-            .local_rank = number("SLURM_LOCALID", ids.local_rank),
-            .node_rank = number("SLURM_NODEID", ids.node_rank),
-            .local_tasks = ids.local_tasks,
-            .task_count = step.task_count,
-            .node_count = step.node_count,
-            .task_cpus = task_cpus,
-            .node_cpus = std::min(node_cpus, number("SLURM_CPUS_ON_NODE", node_cpus)),
-            .cpus_per_task = number("SLURM_CPUS_PER_TASK", 0)};
+    task.rank = number("SLURM_PROCID", task.rank);
+    task.local_rank = number("SLURM_LOCALID", task.local_rank);
+    task.node_rank = number("SLURM_NODEID", task.node_rank);
+    task.node_cpus = std::min(task.node_cpus, number("SLURM_CPUS_ON_NODE", task.node_cpus));
+    task.cpus_per_task = number("SLURM_CPUS_PER_TASK", 0);
+    return task;
 }
 
 std::vector<Variable> plan_task(const Plan& plan, const TaskFacts& task, const Environment& environment,

@@ -40,8 +40,8 @@ GidChoice choose_gid(const Fabric& fabric, const Port& port, const Settings& set
 struct PortCandidate {
     const Hca* hca = nullptr;
     const Port* port = nullptr;
-    GidChoice gid;                      ///< empty on InfiniBand
-    std::optional<Exclusion> exclusion; ///< absent while the port remains
+    GidChoice gid{};                      ///< empty on InfiniBand
+    std::optional<Exclusion> exclusion{}; ///< absent while the port remains
 
     void exclude(PortRule rule, std::string reason) { exclusion = Exclusion{rule, std::move(reason)}; }
     [[nodiscard]] bool remains() const { return !exclusion; }

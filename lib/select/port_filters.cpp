@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // The filters of `hca=auto`, one function each, in a table.
 #include "lib/base/format.h"
+#include "lib/base/lists.h"
 #include "lib/base/text.h"
 #include "lib/fabric/pci.h"
 #include "lib/select/candidates.h"
 
 #include <algorithm>
 #include <array>
-#include <iterator>
 #include <map>
 #include <tuple>
 
@@ -19,10 +19,8 @@ namespace {
 using Ports = std::vector<PortCandidate*>;
 
 /// Returns the ports that `unwanted` holds for; none if it holds for all, as no port would be left.
-template<typename Test>
-Ports unwanted_among(const Ports& ports, Test unwanted) {
-    Ports found;
-    std::ranges::copy_if(ports, std::back_inserter(found), [&](const PortCandidate* port) { return unwanted(*port); });
+Ports unwanted_among(const Ports& ports, auto unwanted) {
+    const auto found = selected(ports, [&](const PortCandidate* port) { return unwanted(*port); });
     return found.size() == ports.size() ? Ports() : found;
 }
 
@@ -176,20 +174,17 @@ struct LayerWeight {
 };
 
 LayerWeight weigh(const Fabric& fabric, const Ports& remaining, LinkLayer layer) {
+    const auto ports = selected(remaining, [&](const PortCandidate* port) { return port->port->link_layer == layer; });
     LayerWeight weight;
     for (const auto& gpu : fabric.gpus) {
         std::size_t nearest = 0;
-        for (const PortCandidate* const candidate : remaining) {
-            if (candidate->port->link_layer == layer) {
-                nearest = std::max(nearest, common_pci_ancestors(pci_path_of(fabric, *candidate->hca), gpu.pci_path));
-            }
+        for (const PortCandidate* const port : ports) {
+            nearest = std::max(nearest, common_pci_ancestors(pci_path_of(fabric, *port->hca), gpu.pci_path));
         }
         weight.nearness += nearest;
     }
-    for (const PortCandidate* const candidate : remaining) {
-        if (candidate->port->link_layer == layer) {
-            weight.gbps += candidate->port->believable_rate_gbps();
-        }
+    for (const PortCandidate* const port : ports) {
+        weight.gbps += port->port->believable_rate_gbps();
     }
     return weight;
 }
@@ -246,13 +241,11 @@ void keep_top_rate(const Fabric& fabric, const Ports& remaining) {
     const double top = top_rate(fabric, remaining);
     for (PortCandidate* const candidate : remaining) {
         const double rate = link_gbps(fabric, *candidate);
-        if (rate <= 0 || same_rate_class(rate, top)) {
-            continue;
-        }
-        if (rate < top) {
+        const bool same = rate <= 0 || same_rate_class(rate, top);
+        if (!same && rate < top) {
             candidate->exclude(PortRule::Slower,
                                format_text("runs at {:g} Gb/s, others at {:g} Gb/s: left out", rate, top));
-        } else {
+        } else if (!same) {
             candidate->exclude(PortRule::Faster,
                                format_text("runs at {:g} Gb/s, the ports beside the GPUs at {:g} Gb/s: left out; hca= "
                                            "can name it",

@@ -39,9 +39,7 @@ Selection start_selection(const Fabric& fabric, const Settings& settings) {
     Selection selection{fabric, settings, {}};
     for (const auto& hca : fabric.hcas) {
         for (const auto& port : hca.ports) {
-            PortCandidate candidate;
-            candidate.hca = &hca;
-            candidate.port = &port;
+            PortCandidate candidate{.hca = &hca, .port = &port};
             if (candidate.is_roce()) {
                 candidate.gid = choose_gid(fabric, port, settings);
             }
@@ -229,24 +227,17 @@ std::vector<GidVerdict> gid_verdicts(const PortCandidate& candidate) {
 }
 
 PortChoice port_choice(const PortCandidate& candidate, const Settings& settings) {
-    PortChoice choice;
-    choice.hca = candidate.hca->name;
-    choice.port = candidate.port->number;
-    choice.link_layer = candidate.port->link_layer;
-    choice.rule = candidate.remains() ? PortRule::Used : candidate.exclusion->rule;
-    choice.reason = candidate.remains() ? used_reason(candidate, settings) : candidate.exclusion->reason;
-    if (candidate.remains() && candidate.is_roce()) {
-        choice.gid_index = candidate.gid.gid->index;
-    }
-    choice.gids = gid_verdicts(candidate);
-    return choice;
+    const bool remains = candidate.remains();
+    return {.hca = candidate.hca->name,
+            .port = candidate.port->number,
+            .link_layer = candidate.port->link_layer,
+            .rule = remains ? PortRule::Used : candidate.exclusion->rule,
+            .reason = remains ? used_reason(candidate, settings) : candidate.exclusion->reason,
+            .gid_index = remains && candidate.is_roce() ? std::optional(candidate.gid.gid->index) : std::nullopt,
+            .gids = gid_verdicts(candidate)};
 }
 
 } // namespace
-
-std::string PortChoice::name() const {
-    return port_name(hca, port);
-}
 
 std::vector<const PortChoice*> FabricChoice::used() const {
     std::vector<const PortChoice*> result;
@@ -259,11 +250,7 @@ std::vector<const PortChoice*> FabricChoice::used() const {
 }
 
 std::vector<std::string> FabricChoice::used_names() const {
-    std::vector<std::string> names;
-    for (const auto* port : used()) {
-        names.push_back(port->name());
-    }
-    return names;
+    return mapped(used(), &PortChoice::name);
 }
 
 std::string FabricChoice::nccl_ib_hca() const {
@@ -275,19 +262,6 @@ bool FabricChoice::uses(const std::string& hca) const {
     return std::ranges::any_of(ports, [&](const PortChoice& port) { return port.hca == hca && port.used(); });
 }
 
-std::string FabricChoice::reason_for(const std::string& hca) const {
-    const PortChoice* first = nullptr;
-    for (const auto& port : ports) {
-        if (port.hca == hca && port.used()) {
-            return port.reason;
-        }
-        if (port.hca == hca && first == nullptr) {
-            first = &port;
-        }
-    }
-    return first == nullptr ? "has no port: left out" : first->reason;
-}
-
 FabricChoice choose_fabric(const Fabric& fabric, const Settings& settings, std::span<const std::string> isolated) {
     Selection selection = start_selection(fabric, settings);
     apply_filters(selection);
@@ -296,9 +270,8 @@ FabricChoice choose_fabric(const Fabric& fabric, const Settings& settings, std::
     }
 
     FabricChoice choice;
-    for (const auto& candidate : selection.candidates) {
-        choice.ports.push_back(port_choice(candidate, settings));
-    }
+    choice.ports =
+        mapped(selection.candidates, [&](const PortCandidate& candidate) { return port_choice(candidate, settings); });
     warn_of_absent(fabric, settings.hca, choice.warnings);
     const auto used = selection.remaining();
     if (used.empty()) {

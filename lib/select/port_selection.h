@@ -32,13 +32,13 @@ struct PortChoice {
     std::optional<unsigned> gid_index; ///< the chosen entry; absent on InfiniBand and for ports that are left out
     /// The GID index that NCCL 2.21 or newer chooses for a used RoCE port: without any variables, and with the
     /// variables that result from this choice (lib/nccl/model.h).
-    std::optional<unsigned> nccl_default;
-    std::optional<unsigned> nccl_effective;
+    std::optional<unsigned> nccl_default{};
+    std::optional<unsigned> nccl_effective{};
     std::vector<GidVerdict> gids; ///< one per Gid of the port, in the same order
 
     [[nodiscard]] bool used() const { return rule == PortRule::Used; }
     /// Returns "mlx5_1:1".
-    [[nodiscard]] std::string name() const;
+    [[nodiscard]] std::string name() const { return port_name(hca, port); }
 };
 
 struct FabricChoice {
@@ -57,8 +57,6 @@ struct FabricChoice {
     [[nodiscard]] std::string nccl_ib_hca() const;
     /// Returns true if any port of that HCA is used.
     [[nodiscard]] bool uses(const std::string& hca) const;
-    /// Returns the reason to print for a whole HCA: that of its first used port, else of its first port.
-    [[nodiscard]] std::string reason_for(const std::string& hca) const;
 };
 
 /// Chooses the ports and GIDs. `isolated`: ports, as "mlx5_3:1", in whose network no other node of the step has a port;

@@ -3,7 +3,8 @@
 // explained in rdma-nccl-gids(1).
 #pragma once
 
-#include <span>
+#include <array>
+#include <cstddef>
 #include <string>
 #include <string_view>
 
@@ -56,18 +57,46 @@ enum class GidRule {
     Later,         ///< as good as the one used, but later in the table
 };
 
-template<typename Rule>
-struct RuleName {
-    Rule rule;
-    std::string_view name; ///< "no-usable-gid"
+/// The names of the rules, in the order of the enumerators; those of ports are tried in this order.
+inline constexpr std::array<std::string_view, 26> port_rule_names = {
+    "used",
+    "not-named",
+    "excluded",
+    "iwarp",
+    "efa",
+    "node-type",
+    "link-layer",
+    "no-device-file",
+    "too-slow-to-read",
+    "state-unreadable",
+    "not-active",
+    "no-subnet-manager",
+    "no-gid-table",
+    "no-gid",
+    "no-usable-gid",
+    "no-such-gid",
+    "virtual-function",
+    "bond-slave",
+    "software",
+    "other-link-layer",
+    "link-local",
+    "slower",
+    "faster",
+    "management",
+    "too-many",
+    "no-neighbour",
 };
+inline constexpr std::array<std::string_view, 15> gid_rule_names = {
+    "used",          "port-left-out",  "infiniband",     "not-forced", "not-unicast",
+    "wrong-version", "type-unknown",   "netdev-unknown", "loopback",   "netdev-down",
+    "wrong-family",  "index-too-high", "less-preferred", "stacked",    "later"};
 
-/// Return all rules; those of ports in the order in which they are tried.
-std::span<const RuleName<PortRule>> port_rules();
-std::span<const RuleName<GidRule>> gid_rules();
-
-std::string_view rule_name(PortRule rule);
-std::string_view rule_name(GidRule rule);
+constexpr std::string_view rule_name(PortRule rule) {
+    return port_rule_names.at(static_cast<std::size_t>(rule));
+}
+constexpr std::string_view rule_name(GidRule rule) {
+    return gid_rule_names.at(static_cast<std::size_t>(rule));
+}
 
 /// Why a port is left out: `reason` continues "mlx5_3 port 1 ...": "is DOWN (Disabled): left out; bring its link up".
 struct Exclusion {

@@ -1,45 +1,68 @@
 // SPDX-License-Identifier: Apache-2.0
-// rdma-nccl explain: prints the whole plan of this node with reasons, without running anything.
+// rdma-nccl explain: prints the whole plan of this node with reasons, without running anything; or saves a support
+// bundle: the files of sysfs, proc and configuration that the plan was made from, as a tree that --root can read.
 #pragma once
 
 #include "lib/base/json.h"
+#include "lib/base/result.h"
+#include "lib/base/unique_fd.h"
+#include "lib/sys/sysroot.h"
 #include "tools/node/node_plan.h"
 
+#include <cstddef>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace rdma_nccl {
-
-struct Rejected {
-    std::string what; ///< "mlx5_0 port 1", "GID 1 fe80::..."
-    std::string rule; ///< the rule's name
-    std::string why;
-};
-
-struct Explanation {
-    std::string what;     ///< "layout", "HCA ports", "GID of mlx5_1 port 1", ...
-    std::string decision; ///< "rank", "=mlx5_1:1,...", "index 3, 10.0.0.1"
-    std::string why;
-    std::vector<Rejected> rejected;
-};
-
-/// Decision::what of a port's GID starts with this.
-inline constexpr std::string_view gid_of = "GID of ";
-
-/// Returns the decisions in the order they are made. If the step is left alone, returns only that decision.
-std::vector<Explanation> decisions_of(const NodePlan& node);
-
-/// Returns what could not be read of the node, of each HCA and of each port.
-std::vector<std::string> notes_of(const NodePlan& node);
 
 /// Returns text for users: settings with their source, the step, the node's hardware, every decision with its reason
 /// and what was rejected, variables, warnings. Each section is a heading and indented lines. ASCII.
 std::string explain_text(const NodePlan& node, const std::string& host);
 
-/// Returns the same for programs, schema 1; all strings are ASCII:
-/// {"schema","host","settings":[{"key","value","source"}],"step","fabric":{"hcas","netdevs","gpus"},
-/// "decisions":[{"what","decision","why","rejected":[{"what","rule","why"}]}],"places",
-/// "variables":[{"name","action","value","source","why"}],"warnings":[],"notes":[]}
+/// Returns the same for programs, schema 1; all strings are ASCII.
 Json explain_json(const NodePlan& node, const std::string& host);
+
+/// Writes a tree below one directory, whatever names and links come. Nothing outside can be reached, and no existing
+/// link is followed (openat2(2): RESOLVE_BENEATH, RESOLVE_NO_SYMLINKS; Linux 5.6).
+class ConfinedDir {
+public:
+    /// Creates the directory, accessible only to its owner, or takes an empty one that belongs to this user. Fails
+    /// otherwise.
+    static Result<ConfinedDir> create(const std::string& directory);
+
+    /// These functions take paths relative to the directory, e.g. "sys/class/net", and create missing parents. They
+    /// fail with the system's reason.
+    [[nodiscard]] Result<bool> make_directory(std::string_view path) const;
+    /// Replaces an existing file or empty directory by a new file; does not write into the old file.
+    [[nodiscard]] Result<bool> write_file(std::string_view path, std::string_view content) const;
+    /// Creates an empty directory; removes a file of that name first.
+    [[nodiscard]] Result<bool> replace_by_directory(std::string_view path) const;
+    /// Does nothing if the name exists.
+    [[nodiscard]] Result<bool> make_link(std::string_view path, const std::string& target) const;
+    [[nodiscard]] bool exists(std::string_view path) const;
+
+    /// Removes everything written, and the directory itself if create() made it.
+    void remove() const;
+
+private:
+    ConfinedDir(std::string path, UniqueFd fd, bool made) : path_(std::move(path)), fd_(std::move(fd)), made_(made) {}
+    [[nodiscard]] Result<UniqueFd> open_parent(std::string_view path) const;
+
+    std::string path_;
+    UniqueFd fd_;
+    bool made_ = false;
+};
+
+/// Copies the paths in `log` from `root` to `target`, so that reading them there gives the same results: directories
+/// with their names, links as links, and the content of regular files. What cannot be read becomes an empty directory;
+/// device files become empty files; links below /proc are followed instead. Files outside /sys and /proc keep only
+/// their lines with NCCL_ variables. Returns the number of files with content.
+Result<std::size_t> copy_accessed(const SysRoot& root, const AccessLog& log, const ConfinedDir& target);
+
+/// Writes below `directory`, which must be empty or not exist: sys/, proc/, etc/ and dev/ with what was read, as
+/// copy_accessed() does; README, explain.txt, explain.json. Returns the number of files copied from the machine.
+Result<std::size_t> save_bundle(const std::string& directory, const NodePlan& node, const std::string& site_file,
+                                const std::string& host);
 
 } // namespace rdma_nccl

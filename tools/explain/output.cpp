@@ -2,7 +2,7 @@
 #include "tools/explain/explain.h"
 
 #include "lib/base/format.h"
-#include "lib/base/json.h"
+#include "lib/base/lists.h"
 #include "lib/base/report_fields.h"
 #include "lib/base/text.h"
 #include "lib/fabric/kernel_text.h"
@@ -18,6 +18,135 @@ namespace rdma_nccl {
 
 namespace {
 
+// The decisions.
+
+struct Rejected {
+    std::string what; ///< "mlx5_0 port 1", "GID 1 fe80::..."
+    std::string rule; ///< the rule's name
+    std::string why;
+};
+
+struct Explanation {
+    std::string what;     ///< "layout", "HCA ports", "GID of mlx5_1 port 1", ...
+    std::string decision; ///< "rank", "=mlx5_1:1,...", "index 3, 10.0.0.1"
+    std::string why;
+    std::vector<Rejected> rejected;
+};
+
+Explanation head_address_decision(const Plan& plan) {
+    if (!plan.users_head) {
+        return {"MASTER_ADDR", plan.head.address ? plan.head.address->text() : "none", plan.head.why, {}};
+    }
+    Explanation decision{"MASTER_ADDR", *plan.users_head, "set before, kept", {}};
+    if (plan.head.address) {
+        decision.rejected.push_back({plan.head.address->text(), "user", plan.head.why});
+    }
+    return decision;
+}
+
+Explanation interface_decision(const Plan& plan) {
+    const auto& sockets = plan.sockets;
+    std::string text = sockets.interface.empty() ? "none" : sockets.interface;
+    if (sockets.address) {
+        text += ", " + sockets.address->text();
+    }
+    return {"socket interface", std::move(text), sockets.why, {}};
+}
+
+Explanation ports_decision(const NodePlan& node) {
+    const auto& choice = node.plan.fabric;
+    Explanation decision{"HCA ports", choice.used().empty() ? "none" : choice.nccl_ib_hca(), {}, {}};
+    if (node.facts.fabric.hcas.empty()) {
+        decision.why = "no RDMA device in /sys/class/infiniband";
+        return decision;
+    }
+    decision.why = format_text("{} of {} ports pass all rules", choice.used().size(), choice.ports.size());
+    for (const auto& port : choice.ports) {
+        if (!port.used()) {
+            decision.rejected.push_back(
+                {format_text("{} port {}", port.hca, port.port), std::string(rule_name(port.rule)), port.reason});
+        }
+    }
+    return decision;
+}
+
+/// Returns the GID index that NCCL 2.21 and newer would use for the port by itself, and with our settings.
+std::string nccl_text(const PortChoice& choice) {
+    if (!choice.nccl_default || !choice.nccl_effective) {
+        return {};
+    }
+    const std::string alone = *choice.nccl_default == *choice.gid_index
+                                  ? "NCCL alone takes the same"
+                                  : format_text("NCCL alone takes {}", *choice.nccl_default);
+    return *choice.nccl_effective == *choice.gid_index ? alone
+                                                       : format_text("{}, told {}", alone, *choice.nccl_effective);
+}
+
+Explanation gid_decision(const PortView& port) {
+    Explanation decision{format_text("GID of {} port {}", port.choice.hca, port.choice.port), {}, {}, {}};
+    for (const auto& entry : port.gids) {
+        const auto& verdict = entry.verdict;
+        const std::string text = format_text("index {}, {}", entry.gid.index, entry.gid.value.text());
+        if (verdict.used()) {
+            decision.decision = text;
+            decision.why = format_text("{}; {}", verdict.reason, nccl_text(port.choice));
+        } else {
+            decision.rejected.push_back({text, std::string(rule_name(verdict.rule)), verdict.reason});
+        }
+    }
+    return decision;
+}
+
+void add_gid_decisions(const NodePlan& node, bool with_gids, std::vector<Explanation>& decisions) {
+    const auto& choice = node.plan.fabric;
+    bool any = false;
+    for (const auto& hca : view_gids(node.facts.fabric, choice).hcas) {
+        for (const auto& port : hca.ports) {
+            any = any || port.choice.gid_index;
+            if (with_gids && port.choice.gid_index) {
+                decisions.push_back(gid_decision(port));
+            }
+        }
+    }
+    if (any && choice.common_gid_index) {
+        decisions.push_back(
+            {"GID index", format_text("{}", *choice.common_gid_index), "the same on all used ports", {}});
+    } else if (any) {
+        decisions.push_back(
+            {"GID index", "per port", "the used ports differ: NCCL 2.21 or newer finds each port's by itself", {}});
+    }
+}
+
+/// Returns the decisions in the order they are made, those on the GIDs of ports if `with_gids`. If the step is left
+/// alone, returns only that decision.
+std::vector<Explanation> decisions_of(const NodePlan& node, bool with_gids) {
+    const auto& plan = node.plan;
+    if (plan.leave_alone) {
+        return {{"step", "left alone", plan.leave_alone_why, {}}};
+    }
+    std::vector<Explanation> decisions = {
+        {"layout", std::string(layout_name(plan.layout.layout)), plan.layout.why, {}}};
+    if (node.facts.step.job_id != 0) { // outside a job there are no other nodes to meet
+        decisions.push_back({"head node", plan.head_node.name, plan.head_node.why, {}});
+        decisions.push_back(head_address_decision(plan));
+        decisions.push_back({"MASTER_PORT", format_text("{}", plan.port.first), plan.port.why, {}});
+    }
+    decisions.push_back({"GPUs of a task", format_text("{}", plan.visible_gpus), plan.visible_gpus_source, {}});
+    decisions.push_back(interface_decision(plan));
+    decisions.push_back(ports_decision(node));
+    add_gid_decisions(node, with_gids, decisions);
+    return decisions;
+}
+
+/// Returns what could not be read of the node, of each HCA and of each port.
+std::vector<std::string> notes_of(const NodePlan& node) {
+    std::vector<std::string> notes = node.plan.notes;
+    append(notes, problems_of(view_gids(node.facts.fabric, node.plan.fabric)));
+    return notes;
+}
+
+// The text.
+
 constexpr std::string_view indent = "  ";
 
 /// The first row has the titles.
@@ -29,10 +158,9 @@ std::string settings_text(const Settings& settings) {
     if (settings.given.empty()) {
         return "  all at their defaults\n";
     }
-    std::vector<TableRow> rows;
-    for (const auto& [key, given] : settings.given) {
-        rows.push_back({key, printable(given.text), printable(given.place)});
-    }
+    const auto rows = mapped(settings.given, [](const auto& key) {
+        return TableRow{key.first, printable(key.second.text), printable(key.second.place)};
+    });
     return aligned_table(rows, indent);
 }
 
@@ -85,14 +213,13 @@ std::string gpus_text(const Fabric& fabric) {
     return table_or_none(rows);
 }
 
+std::string address_text(const InterfaceAddress& entry) {
+    return format_text("{}/{}", entry.address.text(), entry.prefix_length);
+}
+
 std::string addresses_text(const Netdev& netdev) {
-    std::vector<std::string> addresses;
-    for (const auto& entry : netdev.addresses) {
-        if (!entry.address.is_link_local()) {
-            addresses.push_back(format_text("{}/{}", entry.address.text(), entry.prefix_length));
-        }
-    }
-    return or_dash(joined(addresses, ","));
+    const auto addresses = selected(netdev.addresses, [](const auto& entry) { return !entry.address.is_link_local(); });
+    return or_dash(joined(mapped(addresses, address_text), ","));
 }
 
 std::string remark_text(const Fabric& fabric, const Netdev& netdev) {
@@ -115,13 +242,10 @@ std::string netdevs_text(const Fabric& fabric) {
 
 /// Returns "0 wrong-version, 1 less-preferred". There are many similar rejected GIDs; `gids --all` has full sentences.
 std::string short_rejects(const PortChoice& choice) {
-    std::vector<std::string> rejects;
-    for (const auto& verdict : choice.gids) {
-        if (!verdict.used()) {
-            rejects.push_back(format_text("{} {}", verdict.index, rule_name(verdict.rule)));
-        }
-    }
-    return or_dash(joined(rejects));
+    const auto rejected = selected(choice.gids, [](const GidVerdict& verdict) { return !verdict.used(); });
+    return or_dash(joined(mapped(rejected, [](const GidVerdict& verdict) {
+        return format_text("{} {}", verdict.index, rule_name(verdict.rule));
+    })));
 }
 
 /// Returns the used entries of each port's GID table, with what NCCL 2.21 or newer would use by itself and with our
@@ -159,10 +283,8 @@ std::string decision_text(const Explanation& decision) {
 /// Shows GID decisions as one table, which is easier to read than a paragraph for each port.
 std::string decisions_text(const NodePlan& node) {
     std::string text;
-    for (const auto& decision : decisions_of(node)) {
-        if (!decision.what.starts_with(gid_of)) {
-            text += decision_text(decision);
-        }
+    for (const auto& decision : decisions_of(node, false)) {
+        text += decision_text(decision);
     }
     return text + gids_text(node);
 }
@@ -262,11 +384,9 @@ static void fields(auto& f, Row<Gpu> /*row*/) {
 namespace {
 
 Json settings_json(const Settings& settings) {
-    auto list = Json::array();
-    for (const auto& [key, given] : settings.given) {
-        list.push_back({{"key", key}, {"value", given.text}, {"source", given.place}});
-    }
-    return list;
+    return mapped(settings.given, [](const auto& key) {
+        return Json{{"key", key.first}, {"value", key.second.text}, {"source", key.second.place}};
+    });
 }
 
 Json step_json(const NodeFacts& facts) {
@@ -282,23 +402,17 @@ Json step_json(const NodeFacts& facts) {
 }
 
 Json netdevs_json(const Fabric& fabric) {
-    auto list = Json::array();
-    for (const auto& netdev : fabric.netdevs) {
-        auto addresses = Json::array();
-        for (const auto& entry : netdev.addresses) {
-            addresses.push_back(entry.address.text() + "/" + std::to_string(entry.prefix_length));
-        }
-        list.push_back({{"name", netdev.name},
-                        {"up", netdev.up},
-                        {"speed_gbps", netdev.speed_gbps},
-                        {"mtu", netdev.mtu},
-                        {"pci", netdev.pci_path.substr(netdev.pci_path.rfind('/') + 1)},
-                        {"upper", netdev.upper},
-                        {"lowers", netdev.lowers},
-                        {"default_route", std::ranges::count(fabric.default_route_netdevs, netdev.name) > 0},
-                        {"addresses", std::move(addresses)}});
-    }
-    return list;
+    return mapped(fabric.netdevs, [&](const Netdev& netdev) {
+        return Json{{"name", netdev.name},
+                    {"up", netdev.up},
+                    {"speed_gbps", netdev.speed_gbps},
+                    {"mtu", netdev.mtu},
+                    {"pci", base_name(netdev.pci_path)},
+                    {"upper", netdev.upper},
+                    {"lowers", netdev.lowers},
+                    {"default_route", std::ranges::count(fabric.default_route_netdevs, netdev.name) > 0},
+                    {"addresses", mapped(netdev.addresses, address_text)}};
+    });
 }
 
 } // namespace
@@ -312,7 +426,7 @@ Json explain_json(const NodePlan& node, const std::string& host) {
         {"settings", settings_json(node.settings)},
         {"step", step_json(node.facts)},
         {"fabric", {{"hcas", gids.at("hcas")}, {"netdevs", netdevs_json(fabric)}, {"gpus", report_json(fabric.gpus)}}},
-        {"decisions", report_json(decisions_of(node))},
+        {"decisions", report_json(decisions_of(node, true))},
         {"places", placement_json(node)},
         {"variables", report_json(node.variables)},
         {"warnings", node.plan.warnings},

@@ -4,7 +4,7 @@
 #include "lib/base/format.h"
 #include "lib/base/text.h"
 #include "lib/net/key.h"
-#include "lib/plan/head_address.h"
+#include "lib/plan/inspect.h"
 
 #include <string_view>
 

@@ -57,8 +57,14 @@ std::optional<TaskFacts> current_task(const NodeFacts& facts) {
     }
     const auto& counts = facts.step.tasks_per_node;
     const unsigned local_tasks = *node < counts.size() ? counts[*node] : 1;
-    return task_facts(facts.environment, facts.step, {*rank, 0, *node, local_tasks}, facts.allowed_cpus,
-                      std::max(std::thread::hardware_concurrency(), 1U));
+    return task_facts({.rank = *rank,
+                       .node_rank = *node,
+                       .local_tasks = local_tasks,
+                       .task_count = facts.step.task_count,
+                       .node_count = facts.step.node_count,
+                       .task_cpus = facts.allowed_cpus,
+                       .node_cpus = std::max(std::thread::hardware_concurrency(), 1U)},
+                      facts.environment);
 }
 
 int NodePlan::exit_code() const {

@@ -2,7 +2,6 @@
 // The plan of this node and task (`env` prints it, `explain` explains it), and the evidence of a node that is watched.
 #pragma once
 
-#include "lib/evidence/evidence.h"
 #include "lib/evidence/step_watch.h"
 #include "lib/plan/inspect.h"
 #include "lib/plan/node_placement.h"

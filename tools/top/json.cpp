@@ -1,9 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "lib/base/json.h"
+#include "lib/base/lists.h"
+#include "lib/base/report_fields.h"
 #include "tools/common/wall_time.h"
-#include "tools/top/sample.h"
+#include "tools/top/top.h"
 
 namespace rdma_nccl {
+
+static void fields(auto& f, Row<TopProcess> /*row*/) {
+    f("pid", "0: the kernel, or a process outside of our pid namespace", &TopProcess::pid);
+    f("name", "of the command, or of the kernel's user", &TopProcess::name);
+    f("step", "empty outside of Slurm", &TopProcess::step);
+    f("kernel", "they are the kernel's", [](const TopProcess& p) { return p.pid == 0 && !p.name.empty(); });
+    f("queue_pairs", "", &TopProcess::queue_pairs);
+}
 
 namespace {
 
@@ -13,18 +22,6 @@ Json bytes_json(const Bytes& bytes, const TopSample& sample) {
             {"tx_gbps", sample.gbps(bytes.tx)},
             {"rx_gbps", sample.gbps(bytes.rx)},
             {"at_least", bytes.at_least}};
-}
-
-Json processes_json(const std::vector<TopProcess>& processes) {
-    auto list = Json::array();
-    for (const auto& process : processes) {
-        list.push_back({{"pid", process.pid},
-                        {"name", process.name},
-                        {"step", process.step},
-                        {"kernel", process.pid == 0 && !process.name.empty()},
-                        {"queue_pairs", process.queue_pairs}});
-    }
-    return list;
 }
 
 Json rate_json(double gbps) {
@@ -40,7 +37,7 @@ Json port_json(const TopPort& port, const TopSample& sample) {
               {"source", name_of(port.traffic.source)}};
     json.update(bytes_json(port.traffic.bytes, sample));
     json["problem"] = port.traffic.problem;
-    json["processes"] = processes_json(port.processes);
+    json["processes"] = report_json(port.processes);
     return json;
 }
 
@@ -61,28 +58,21 @@ Json netdev_json(const TopNetdev& netdev, const TopSample& sample) {
 } // namespace
 
 std::string top_json(const TopSample& sample) {
-    auto ports = Json::array();
-    for (const auto& port : sample.ports) {
-        ports.push_back(port_json(port, sample));
-    }
-    auto netdevs = Json::array();
-    for (const auto& netdev : sample.netdevs) {
-        netdevs.push_back(netdev_json(netdev, sample));
-    }
     const bool moved = sample.rdma.most() + sample.sockets.most() > 0;
-    Json json{{"schema", 1},
-              {"host", sample.host},
-              {"time", wall_time_text(sample.time_us)},
-              {"seconds", sample.seconds},
-              {"rdma", bytes_json(sample.rdma, sample)},
-              {"sockets", bytes_json(sample.sockets, sample)},
-              {"rdma_share", moved ? Json(sample.share(sample.rdma)) : Json()},
-              {"estimate", sample.estimate},
-              {"ports", std::move(ports)},
-              {"netdevs", std::move(netdevs)},
-              {"processes_known", sample.processes_known},
-              {"processes_problem", sample.processes_problem},
-              {"problems", sample.problems}};
+    const Json json{
+        {"schema", 1},
+        {"host", sample.host},
+        {"time", wall_time_text(sample.time_us)},
+        {"seconds", sample.seconds},
+        {"rdma", bytes_json(sample.rdma, sample)},
+        {"sockets", bytes_json(sample.sockets, sample)},
+        {"rdma_share", moved ? Json(sample.share(sample.rdma)) : Json()},
+        {"estimate", sample.estimate},
+        {"ports", mapped(sample.ports, [&](const TopPort& port) { return port_json(port, sample); })},
+        {"netdevs", mapped(sample.netdevs, [&](const TopNetdev& netdev) { return netdev_json(netdev, sample); })},
+        {"processes_known", sample.processes_known},
+        {"processes_problem", sample.processes_problem},
+        {"problems", sample.problems}};
     return json.dump();
 }
 

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "tools/top/sampler.h"
+#include "tools/top/top.h"
 
 #include "lib/base/format.h"
 #include "lib/base/lists.h"
 #include "lib/base/text.h"
 #include "lib/fabric/fabric.h"
-#include "lib/plan/nccl_overrides.h"
+#include "lib/plan/nccl_variables.h"
 #include "lib/select/port_selection.h"
 #include "lib/slurm/step_processes.h"
 #include "lib/sys/signal_fd.h"
@@ -96,11 +96,7 @@ void TopSampler::find_devices() {
     facts_.environment = Environment::from(environ);
     inspect_files(root_, facts_, root_.is_live() ? usual_timeout : std::chrono::milliseconds(0));
     const auto ports = ports_in_use(facts_, choose_fabric(facts_.fabric, settings_));
-    meter_.emplace(traffic_sources(root_, facts_.fabric, names_of(ports)));
-    problems_.clear();
-    if (facts_.fabric.hcas.empty()) {
-        problems_.emplace_back("no RDMA device (/sys/class/infiniband is empty or missing)");
-    }
+    meter_.emplace(traffic_sources(root_, facts_.fabric, mapped(ports, &PortInUse::name)));
 }
 
 TopSample TopSampler::next() {
@@ -115,9 +111,16 @@ TopSample TopSampler::next() {
                      .rdma = traffic.rdma,
                      .sockets = traffic.sockets,
                      .estimate = traffic.estimate,
-                     .problems = problems_};
+                     .problems = {}};
+    if (facts_.fabric.hcas.empty()) {
+        sample.problems.emplace_back("no RDMA device (/sys/class/infiniband is empty or missing)");
+    }
     add_ports(sample, traffic);
-    add_netdevs(sample, traffic);
+    for (std::size_t i = 0; i < traffic.netdevs.size(); ++i) {
+        const Netdev* const netdev = facts_.fabric.find_netdev(traffic.netdevs[i].netdev);
+        sample.netdevs.push_back(
+            {traffic.netdevs[i], meter_->sources().netdevs[i].port, netdev != nullptr ? netdev->speed_gbps : 0});
+    }
     add_owners(sample);
     return sample;
 }
@@ -134,14 +137,6 @@ void TopSampler::add_ports(TopSample& sample, const Traffic& traffic) const {
             port.rate_gbps = found->state == "ACTIVE" ? found->believable_rate_gbps() : 0;
         }
         sample.ports.push_back(std::move(port));
-    }
-}
-
-void TopSampler::add_netdevs(TopSample& sample, const Traffic& traffic) const {
-    for (std::size_t i = 0; i < traffic.netdevs.size(); ++i) {
-        const Netdev* const netdev = facts_.fabric.find_netdev(traffic.netdevs[i].netdev);
-        sample.netdevs.push_back(
-            {traffic.netdevs[i], meter_->sources().netdevs[i].port, netdev != nullptr ? netdev->speed_gbps : 0});
     }
 }
 

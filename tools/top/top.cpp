@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // rdma-nccl top: live rates of RDMA and of sockets.
+#include "tools/top/top.h"
 #include "lib/base/format.h"
 #include "lib/base/text.h"
 #include "lib/sys/signal_fd.h"
@@ -7,8 +8,6 @@
 #include "tools/common/console.h"
 #include "tools/common/print.h"
 #include "tools/common/settings_options.h"
-#include "tools/top/sampler.h"
-#include "tools/top/terminal.h"
 
 #include <algorithm>
 #include <array>
@@ -19,7 +18,11 @@
 #include <memory>
 #include <optional>
 #include <poll.h>
+#include <string_view>
+#include <sys/ioctl.h>
+#include <termios.h>
 #include <unistd.h>
+#include <utility>
 
 namespace rdma_nccl {
 
@@ -38,6 +41,89 @@ using std::chrono::milliseconds;
 
 milliseconds interval_of(const TopOptions& options) {
     return milliseconds(static_cast<std::int64_t>(options.interval * 1000));
+}
+
+// Control sequences of xterm, which current terminals share. A terminal ignores modes that it does not know.
+constexpr std::string_view enter_alternate_screen = "\x1b[?1049h\x1b[?25l";
+constexpr std::string_view leave_alternate_screen = "\x1b[?25h\x1b[?1049l";
+constexpr std::string_view begin_frame = "\x1b[?2026h\x1b[H"; // draw the frame at once, from the upper left
+constexpr std::string_view end_frame = "\x1b[J\x1b[?2026l";   // clear everything below
+constexpr std::string_view empty_line = "\x1b[2K";
+
+/// Writes to the terminal. If it accepts nothing (^S), gives up after a short time.
+void write_to(int fd, std::string_view text) {
+    constexpr int timeout_ms = 300;
+    pollfd entry{fd, POLLOUT, 0};
+    if (::poll(&entry, 1, timeout_ms) > 0) {
+        (void)!::write(fd, text.data(), text.size());
+    }
+}
+
+/// A terminal's alternate screen (xterm's 1049), without cursor and echo. The previous content returns at the end.
+class TopScreen {
+public:
+    /// `output`: a terminal. Keys are read from stdin if it is also a terminal.
+    explicit TopScreen(int output) : output_(output) {
+        termios mode{};
+        if (::tcgetattr(STDIN_FILENO, &mode) == 0) {
+            keyboard_ = mode;
+        }
+        enter();
+    }
+    ~TopScreen() { leave(); }
+    TopScreen(const TopScreen&) = delete;
+    TopScreen& operator=(const TopScreen&) = delete;
+
+    /// Returns the current size; 80 x 24 if the terminal does not report it.
+    [[nodiscard]] ViewSize size() const {
+        winsize window{};
+        if (::ioctl(output_, TIOCGWINSZ, &window) != 0 || window.ws_col == 0 || window.ws_row == 0) {
+            return {80, 24};
+        }
+        return {window.ws_col, window.ws_row};
+    }
+
+    /// Returns to the first screen (for ^Z).
+    void leave() {
+        if (!std::exchange(entered_, false)) {
+            return;
+        }
+        write_to(output_, leave_alternate_screen);
+        if (keyboard_) {
+            ::tcsetattr(STDIN_FILENO, TCSANOW, &*keyboard_);
+        }
+    }
+
+    /// Enters the alternate screen again.
+    void enter() {
+        if (std::exchange(entered_, true)) {
+            return;
+        }
+        if (keyboard_) { // echo and line editing are off; ^C and ^Z still send signals
+            termios mode = *keyboard_;
+            mode.c_lflag &= ~static_cast<tcflag_t>(ICANON | ECHO);
+            mode.c_cc[VMIN] = 1;
+            mode.c_cc[VTIME] = 0;
+            ::tcsetattr(STDIN_FILENO, TCSANOW, &mode);
+        }
+        write_to(output_, enter_alternate_screen);
+    }
+
+private:
+    int output_;
+    std::optional<termios> keyboard_; ///< its mode before; absent if stdin is no terminal
+    bool entered_ = false;
+};
+
+/// Returns the text to write to the terminal so that the screen shows only these lines.
+std::string screen_frame(const std::vector<std::string>& lines) {
+    std::string text(begin_frame);
+    for (std::size_t i = 0; i < lines.size(); ++i) {
+        text += i == 0 ? "" : "\r\n";
+        text += empty_line;
+        text += lines[i];
+    }
+    return text + std::string(end_frame);
 }
 
 class Loop {

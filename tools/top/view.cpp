@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "tools/top/sample.h"
+#include "tools/top/top.h"
 
 #include "lib/base/format.h"
 #include "lib/base/lists.h"
@@ -18,7 +18,7 @@ namespace {
 
 /// The cells of a row, used for the table and for plain lines.
 struct TopRow {
-    std::string name, netdev, link, sent, received, use, share, notes;
+    std::string name, netdev{}, link{}, sent = "-", received = "-", use = "-", share = "-", notes{};
     /// 0: traffic; otherwise idle: 1 if traffic is expected, 2 if not
     unsigned idle = 0;
     bool is_port = true;
@@ -55,7 +55,7 @@ void fill_numbers(TopRow& cells, const Bytes& bytes, double rate_gbps, const Top
     const std::string mark = bytes.at_least ? ">" : "";
     cells.sent = mark + gbps_text(sample.gbps(bytes.tx));
     cells.received = mark + gbps_text(sample.gbps(bytes.rx));
-    cells.use = rate_gbps > 0 ? percent_text(sample.utilization(bytes, rate_gbps)) : "-";
+    cells.use = rate_gbps > 0 ? percent_text(sample.gbps(bytes.most()) / rate_gbps) : "-";
     cells.share = share_text(bytes, sample);
 }
 
@@ -65,13 +65,10 @@ TopRow row_of(const TopPort& port, const TopSample& sample) {
     cells.name = printable(traffic.port, 32) + (traffic.expected ? "*" : "");
     cells.netdev = port.netdev.empty() ? "-" : printable(port.netdev, 16);
     cells.link = link_text(port.rate_gbps);
-    cells.sent = cells.received = cells.use = cells.share = "-";
     if (traffic.source != ByteSource::None) {
         fill_numbers(cells, traffic.bytes, port.rate_gbps, sample);
     }
-    for (const auto& process : port.processes) {
-        cells.notes += (cells.notes.empty() ? "" : ", ") + process_text(process);
-    }
+    cells.notes = joined(mapped(port.processes, process_text));
     add_note(cells.notes, port.state == "ACTIVE"
                               ? ""
                               : "port is " + (port.state.empty() ? "in an unknown state" : printable(port.state)));
@@ -101,10 +98,7 @@ TopRow row_of(const TopNetdev& netdev, const TopSample& sample) {
 
 /// Returns notes about the whole node.
 std::vector<std::string> notes_of(const TopSample& sample) {
-    std::vector<std::string> notes;
-    for (const auto& problem : sample.problems) {
-        notes.push_back(printable(problem, 160));
-    }
+    auto notes = mapped(sample.problems, [](const std::string& problem) { return printable(problem, 160); });
     if (sample.estimate) {
         notes.emplace_back("Soft-RoCE counts no bytes: packets times path MTU, too much where packets are not full");
     }
@@ -222,13 +216,8 @@ std::string sum_line(std::string_view name, const Bytes& bytes, bool estimate, c
 }
 
 std::vector<TopRow> rows_of(const TopSample& sample) {
-    std::vector<TopRow> rows;
-    for (const auto& port : sample.ports) {
-        rows.push_back(row_of(port, sample));
-    }
-    for (const auto& netdev : sample.netdevs) {
-        rows.push_back(row_of(netdev, sample));
-    }
+    auto rows = mapped(sample.ports, [&](const TopPort& port) { return row_of(port, sample); });
+    append(rows, mapped(sample.netdevs, [&](const TopNetdev& netdev) { return row_of(netdev, sample); }));
     return rows;
 }
 
@@ -278,13 +267,10 @@ std::string plain_line(std::string_view time, std::string_view kind, const TopRo
 }
 
 TopRow sum_cells(const Bytes& bytes, const TopSample& sample) {
-    TopRow cells;
-    cells.name = "all";
-    cells.sent = gbps_text(sample.gbps(bytes.tx));
-    cells.received = gbps_text(sample.gbps(bytes.rx));
-    cells.use = "-";
-    cells.share = share_text(bytes, sample);
-    return cells;
+    return {.name = "all",
+            .sent = gbps_text(sample.gbps(bytes.tx)),
+            .received = gbps_text(sample.gbps(bytes.rx)),
+            .share = share_text(bytes, sample)};
 }
 
 } // namespace

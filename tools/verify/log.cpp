@@ -3,6 +3,7 @@
 #include "lib/base/format.h"
 #include "lib/base/hostlist.h"
 #include "lib/base/json.h"
+#include "lib/base/lists.h"
 #include "lib/base/result.h"
 #include "lib/base/text.h"
 #include "lib/base/unique_fd.h"
@@ -47,10 +48,6 @@ Json connections_json(const std::array<std::uint64_t, nccl_transports>& connecti
 }
 
 Json process_json(const NcclProcess& process) {
-    Json causes = Json::array();
-    for (const auto& [cause, number] : process.causes) {
-        causes.push_back({{"text", cause}, {"count", number}});
-    }
     return {{"host", process.host},
             {"pid", process.pid},
             {"rank", process.rank},
@@ -61,14 +58,12 @@ Json process_json(const NcclProcess& process) {
             {"connections", connections_json(process.connections)},
             {"hcas", process.hcas},
             {"gids", process.gids},
-            {"causes", std::move(causes)}};
+            {"causes", mapped(process.causes, [](const auto& cause) {
+                 return Json{{"text", cause.first}, {"count", cause.second}};
+             })}};
 }
 
 Json log_json(const JudgedLog& judged) {
-    Json processes = Json::array();
-    for (const auto& process : judged.log.processes) {
-        processes.push_back(process_json(process));
-    }
     const auto& evidence = judged.evidence;
     return {{"schema", 1},
             {"verdict", name_of(judged.verdict.verdict)},
@@ -84,7 +79,7 @@ Json log_json(const JudgedLog& judged) {
             {"lines", judged.log.lines},
             {"nccl_lines", judged.log.nccl_lines},
             {"truncated", judged.log.truncated},
-            {"processes", std::move(processes)}};
+            {"processes", mapped(judged.log.processes, process_json)}};
 }
 
 constexpr std::size_t most_rows = 16; // most rows of single processes; more are grouped by kind
@@ -98,17 +93,17 @@ std::string count_or_dash(std::uint64_t number) {
     return number == 0 ? "-" : format_text("{}", number);
 }
 
+/// In the order of NcclTransport; all that goes on inside a node is LOCAL.
 constexpr std::array count_names = {"RDMA", "RDMA+GDR", "SOCKETS", "OTHER", "NVLINK", "LOCAL"};
 using Counts = std::array<std::uint64_t, count_names.size()>;
 using Some = std::array<bool, count_names.size()>; // which counts are not 0
 
 Counts counts_of(const NcclProcess& process) {
-    const auto of = [&](NcclTransport transport) {
-        return process.connections.at(static_cast<std::size_t>(transport));
-    };
-    return {of(NcclTransport::Rdma),   of(NcclTransport::RdmaGdr),
-            of(NcclTransport::Socket), of(NcclTransport::OtherNet),
-            of(NcclTransport::Nvlink), of(NcclTransport::PeerToPeer) + of(NcclTransport::SharedMemory)};
+    Counts counts{};
+    for (std::size_t i = 0; i < nccl_transports; ++i) {
+        counts.at(std::min(i, counts.size() - 1)) += process.connections.at(i);
+    }
+    return counts;
 }
 
 Some some_of(const Counts& counts) {
@@ -125,15 +120,12 @@ struct CountRow {
 };
 
 std::vector<CountRow> rows_of_processes(const std::vector<NcclProcess>& processes) {
-    std::vector<CountRow> rows;
-    rows.reserve(processes.size());
-    for (const auto& process : processes) {
-        rows.push_back({{process.host, format_text("{}", process.pid),
+    return mapped(processes, [](const NcclProcess& process) {
+        return CountRow{{process.host, format_text("{}", process.pid),
                          process.rank ? format_text("{}", *process.rank) : "-", list_of(process.networks)},
                         counts_of(process),
-                        list_of(process.hcas)});
-    }
-    return rows;
+                        list_of(process.hcas)};
+    });
 }
 
 /// Returns a row for all processes that differ only in numbers.

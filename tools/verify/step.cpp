@@ -18,7 +18,6 @@
 #include <chrono>
 #include <cmath>
 #include <csignal>
-#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <map>
@@ -59,8 +58,7 @@ void report(const NodeEvidence& evidence) {
         const bool last = begin + longest_line >= text.size();
         lines += format_text("{}{}{}\n", mark, last ? last_piece : more_pieces, text.substr(begin, longest_line));
     }
-    (void)std::fwrite(lines.data(), 1, lines.size(), stdout);
-    (void)std::fflush(stdout);
+    print_out(lines);
 }
 
 /// Watches until the time is over, the step has ended, or a signal arrives.

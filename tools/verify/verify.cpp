@@ -4,6 +4,7 @@
 #include "tools/verify/verify.h"
 
 #include "lib/base/format.h"
+#include "lib/base/text.h"
 #include "lib/nccl_log/log_evidence.h"
 #include "lib/plan/nccl_variables.h"
 #include "lib/sys/signal_fd.h"
@@ -28,9 +29,6 @@ namespace rdma_nccl {
 
 namespace {
 
-constexpr int exit_not_executable = 126; // as in a shell
-constexpr int exit_not_found = 127;
-
 /// Starts a process that waits until the watch is ready, and then executes the program.
 Result<pid_t> start_program(const std::vector<std::string>& program, const BlockedSignals& blocked, int gate,
                             UniqueFd& opener) {
@@ -45,7 +43,7 @@ Result<pid_t> start_program(const std::vector<std::string>& program, const Block
     };
     start.on_failure = [&](int error) {
         print_error(format_text("verify: {}: {}", program.front(), std::strerror(error)));
-        return error == ENOENT ? exit_not_found : exit_not_executable;
+        return error == ENOENT ? 127 : 126; // as in a shell
     };
     return start_process(start);
 }
@@ -95,7 +93,7 @@ public:
             return;
         }
         VariableList variables(facts.environment, facts.nccl_conf);
-        for (const auto& note : add_nccl_debug(variables, facts, path_).notes) {
+        for (const auto& note : add_nccl_debug(variables, facts, path_)) {
             print_error("warning: " + note);
         }
         for (const auto& variable : variables.take()) {
@@ -132,15 +130,8 @@ int exit_code_of(Verdict verdict) {
 
 int print_verdict(const StepVerdict& verdict, const VerifyOptions& options, std::uint32_t job_id,
                   std::uint32_t step_id) {
-    std::string text;
-    if (options.json) {
-        text = verdict_json(verdict, job_id, step_id);
-    } else {
-        text = verdict_line(verdict) + "\n";
-        for (const auto& line : verdict_table(verdict)) {
-            text += line + "\n";
-        }
-    }
+    const std::string text = options.json ? verdict_json(verdict, job_id, step_id)
+                                          : verdict_line(verdict) + "\n" + joined(verdict_table(verdict), "\n") + "\n";
     if (!options.output.empty()) {
         if (const int error = overwrite_file(options.output, text); error != 0) {
             print_error(format_text("verify: {}: {}", options.output, std::strerror(error)));

@@ -4,7 +4,7 @@
 #include "lib/base/format.h"
 #include "lib/net/key.h"
 #include "lib/net/tcp.h"
-#include "lib/plan/head_address.h"
+#include "lib/plan/inspect.h"
 #include "lib/slurm/step.h"
 
 #include <cstring>

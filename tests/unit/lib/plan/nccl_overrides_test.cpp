@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // What the user's own NCCL variables do is told; they stay all the same.
-#include "lib/plan/nccl_overrides.h"
+#include "lib/plan/nccl_variables.h"
 
 #include "lib/plan/plan.h"
 #include "tests/unit/fabric_values.h"
@@ -122,7 +122,7 @@ TEST(NoPort, NcclIsToldToTakeNone) {
     NodeFacts facts;
     add_roce(facts.fabric, "siw0", "eth0", "10.0.0.1").node_type = "RNIC";
     EXPECT_EQ(find_variable(make_plan(facts, {}).variables, "NCCL_IB_HCA")->value, "^");
-    EXPECT_FALSE(NcclNameList("^").matches("siw0", 1));
+    EXPECT_FALSE(nccl_list_matches("^", "siw0", 1));
     facts.fabric.hcas[0].ports[0].state = "DOWN"; // NCCL passes it over by itself
     EXPECT_EQ(find_variable(make_plan(facts, {}).variables, "NCCL_IB_HCA"), nullptr);
 }
@@ -134,7 +134,7 @@ struct ListRow {
     bool matches;
 };
 
-TEST(NcclNameList, AsNcclReadsIt) {
+TEST(NcclList, AsNcclReadsIt) {
     for (const auto& row : std::vector<ListRow>{{"mlx5_1", "mlx5_10", 1, true},
                                                 {"=mlx5_1", "mlx5_10", 1, false},
                                                 {"=mlx5_1", "mlx5_1", 2, true},
@@ -148,7 +148,7 @@ TEST(NcclNameList, AsNcclReadsIt) {
                                                 {"", "mlx5_1", 1, true},
                                                 {"^", "mlx5_1", 1, false},
                                                 {",,mlx5_0,", "mlx5_0", 1, true}}) {
-        EXPECT_EQ(NcclNameList(row.list).matches(row.name, row.port), row.matches) << row.list << " " << row.name;
+        EXPECT_EQ(nccl_list_matches(row.list, row.name, row.port), row.matches) << row.list << " " << row.name;
     }
 }
 

@@ -352,18 +352,14 @@ TEST(Plan, RanksCannotBeNumberedWhereNodesDifferAndDoNotAgree) {
 TEST(TaskFacts, CpusAreWhatSlurmGrantsAndTheNodeHas) {
     const Environment environment(std::vector<std::string>{"SLURM_PROCID=5", "SLURM_LOCALID=1", "SLURM_NODEID=1",
                                                            "SLURM_CPUS_ON_NODE=64", "SLURM_CPUS_PER_TASK=4"});
-    Step step;
-    step.task_count = 8;
-    step.node_count = 2;
-    const auto task =
-        task_facts(environment, step, {.rank = 1, .local_rank = 0, .node_rank = 0, .local_tasks = 4}, 2, 16);
+    const auto task = task_facts({.rank = 1, .local_tasks = 4, .task_cpus = 2, .node_cpus = 16}, environment);
     EXPECT_EQ(task.rank, 5U) << "of all components of a heterogeneous step";
     EXPECT_EQ(task.local_rank, 1U);
     EXPECT_EQ(task.node_rank, 1U);
     EXPECT_EQ(task.local_tasks, 4U);
     EXPECT_EQ(task.node_cpus, 16U) << "a node may claim more CPUs than it has";
     EXPECT_EQ(task.cpus_per_task, 4U);
-    EXPECT_EQ(task_facts(Environment(), step, {.rank = 1}, 2, 16).rank, 1U);
+    EXPECT_EQ(task_facts({.rank = 1}, Environment()).rank, 1U);
 }
 
 TEST(Plan, AnOrderOfTheGpusIsNoLeftOver) {

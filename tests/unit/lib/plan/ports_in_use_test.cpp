@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "lib/plan/nccl_overrides.h"
+#include "lib/plan/nccl_variables.h"
 
-#include "lib/plan/plan.h"
+#include "lib/base/lists.h"
 #include "tests/unit/fabric_values.h"
 
 #include <gtest/gtest.h>
@@ -23,7 +23,7 @@ NodeFacts node() {
 }
 
 Names in_use(const NodeFacts& facts) {
-    return names_of(ports_in_use(facts, make_plan(facts, {}).fabric));
+    return mapped(ports_in_use(facts, make_plan(facts, {}).fabric), &PortInUse::name);
 }
 
 TEST(PortsInUse, AreThePlansUnlessTheUserNamesSome) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lib/slurm/step.h"
 
-#include "lib/plan/head_address.h"
+#include "lib/plan/plan.h"
 #include "lib/plan/port_block.h"
 
 #include <gtest/gtest.h>

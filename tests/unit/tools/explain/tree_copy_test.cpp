@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "tools/explain/snapshot.h"
+#include "tools/explain/explain.h"
 
 #include "tests/unit/tree.h"
 

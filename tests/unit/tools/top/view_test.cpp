@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lib/base/json.h"
-#include "tools/top/sample.h"
+#include "tools/top/top.h"
 
 #include <algorithm>
 #include <gtest/gtest.h>

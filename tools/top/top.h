@@ -1,11 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
-// The data that `rdma-nccl top` shows, as plain values, and its text.
+// The data that `rdma-nccl top` shows, as plain values; its text; and what samples it.
 #pragma once
 
+#include "lib/plan/inspect.h"
+#include "lib/settings/settings.h"
+#include "lib/sys/sysroot.h"
+#include "lib/traffic/qp_owners.h"
 #include "lib/traffic/traffic.h"
 
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
+#include <optional>
 #include <string>
 #include <sys/types.h>
 #include <vector>
@@ -57,10 +64,6 @@ struct TopSample {
         const double all = both(rdma) + both(sockets);
         return all > 0 ? both(bytes) / all : 0;
     }
-    /// Returns the rate of the busier direction relative to the link's rate; 0 if that is unknown.
-    [[nodiscard]] double utilization(const Bytes& bytes, double rate_gbps) const {
-        return rate_gbps > 0 ? gbps(bytes.most()) / rate_gbps : 0;
-    }
 };
 
 struct ViewSize {
@@ -82,5 +85,34 @@ std::string top_json(const TopSample& sample);
 
 /// Returns a rate as text like "12.34", "123", "<0.01" or "0".
 std::string gbps_text(double gbps);
+
+/// Samples the node repeatedly. Detects devices that are added or removed.
+class TopSampler {
+public:
+    /// `settings` decide which ports NCCL is expected to use. `period`: the time between two samples.
+    TopSampler(SysRoot root, Settings settings, std::chrono::milliseconds period);
+    ~TopSampler(); ///< does not wait for a driver
+    TopSampler(const TopSampler&) = delete;
+    TopSampler& operator=(const TopSampler&) = delete;
+
+    /// Returns the traffic since the last call; none at the first call.
+    TopSample next();
+
+private:
+    struct Owners;
+
+    void find_devices();
+    [[nodiscard]] std::vector<std::string> device_names() const;
+    void add_ports(TopSample& sample, const Traffic& traffic) const;
+    void add_owners(TopSample& sample) const;
+    [[nodiscard]] TopProcess process_of(const QpOwner& owner) const;
+
+    SysRoot root_;
+    Settings settings_;
+    std::vector<std::string> names_; ///< of the devices found last
+    NodeFacts facts_;                ///< what comes from files, and the environment
+    std::optional<TrafficMeter> meter_;
+    std::shared_ptr<Owners> owners_; ///< of queue pairs, shared with the thread that reads them; only for this machine
+};
 
 } // namespace rdma_nccl
