@@ -61,9 +61,7 @@ void TaskMasks::Unmap::operator()(std::uint64_t* words) const {
 
 void TaskMasks::record(std::size_t local_id, pid_t pid) {
     if (local_id < tasks_) {
-        const CpuSet mask = read_affinity(pid);
-        const auto words = mask.words();
-        std::ranges::copy(words, memory_.get() + local_id * words_per_task);
+        std::ranges::copy(read_affinity(pid).words(), memory_.get() + local_id * words_per_task);
     }
 }
 
