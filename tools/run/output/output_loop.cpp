@@ -21,7 +21,7 @@ Result<std::shared_ptr<OutputShared>> OutputShared::create(std::size_t ranks) {
     for (auto* const fd : {&shared->wake, &shared->done, &shared->ended}) {
         fd->reset(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
         if (!*fd) {
-            return fail(format_text("cannot open an eventfd: {}", ::strerror(errno)), errno);
+            return os_failure("cannot open an eventfd");
         }
     }
     return shared;
@@ -50,7 +50,7 @@ void OutputLoop::run() {
     for (;;) {
         notify_when_done();
         list_polled();
-        const int ready = ::poll(polled_.data(), polled_.size(), poll_timeout(deadline));
+        const int ready = poll_until(polled_, deadline && !anything_pending() ? Time() : deadline);
         if (ready < 0 && errno != EINTR) {
             break; // the kernel is out of memory: nothing can be passed on
         }
@@ -93,14 +93,6 @@ void OutputLoop::list_polled() {
             polled_streams_.push_back(&stream);
         }
     }
-}
-
-int OutputLoop::poll_timeout(const std::optional<Time>& deadline) const {
-    if (!deadline) {
-        return -1;
-    }
-    const auto left = std::chrono::ceil<std::chrono::milliseconds>(*deadline - std::chrono::steady_clock::now());
-    return anything_pending() ? static_cast<int>(std::max<std::int64_t>(left.count(), 0)) : 0;
 }
 
 void OutputLoop::handle_polled() {

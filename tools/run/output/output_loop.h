@@ -16,7 +16,6 @@
 #include <memory>
 #include <mutex>
 #include <optional>
-#include <poll.h>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -87,7 +86,6 @@ private:
     [[nodiscard]] Target& target(bool error) { return targets_.at(error ? targets_.size() - 1 : 0); }
     [[nodiscard]] bool wants_bytes(const OutputStream& stream);
     void list_polled();
-    [[nodiscard]] int poll_timeout(const std::optional<Time>& deadline) const;
     void handle_polled();
     void take_said();
     void read_stream(OutputStream& stream);
