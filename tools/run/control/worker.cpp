@@ -4,6 +4,7 @@
 #include "lib/base/format.h"
 #include "lib/net/dialer.h"
 
+#include <concepts>
 #include <map>
 #include <sys/epoll.h>
 
@@ -223,7 +224,7 @@ private:
         finished_ = finished_ || std::holds_alternative<Finish>(message);
         std::visit(
             [this]<typename T>(const T& one) {
-                if constexpr (is_order<T>) {
+                if constexpr (std::constructible_from<Order, T>) {
                     orders_.emplace_back(one);
                 }
             },
