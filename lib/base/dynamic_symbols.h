@@ -30,14 +30,12 @@ public:
     explicit Symbols(void* handle) : handle_(handle) {}
 
     Address get(const char* name) {
-        const auto address = get_if_any(name);
+        const Address address{::dlsym(handle_, name)};
         if (address.value == nullptr && missing_.empty()) {
             missing_ = name;
         }
         return address;
     }
-    /// For a function that older versions of the library do not have.
-    [[nodiscard]] Address get_if_any(const char* name) const { return {::dlsym(handle_, name)}; }
 
     template<typename Function>
     void find(Function& function, const char* name) {

@@ -7,7 +7,6 @@
 #include "tools/run/control/messages.h"
 
 #include <chrono>
-#include <concepts>
 #include <functional>
 #include <map>
 #include <optional>

@@ -82,20 +82,14 @@ std::uint64_t kills_in(std::string_view text) {
 
 } // namespace
 
-OutOfMemoryWatch::OutOfMemoryWatch(std::string root) : root_(std::move(root)) {
-    if (const auto opened = SysRoot::open(root_)) {
-        files_ = find_files(*opened);
-    }
-    last_ = count();
-}
+OutOfMemoryWatch::OutOfMemoryWatch(const std::string& root)
+    : root_(SysRoot::open(root)), files_(root_ ? find_files(*root_) : std::vector<std::string>()), last_(count()) {}
 
 /// One kill may be counted in several files, so only a growth of the sum has a meaning.
 std::uint64_t OutOfMemoryWatch::count() const {
     std::uint64_t sum = 0;
-    if (const auto root = SysRoot::open(root_)) {
-        for (const auto& file : files_) {
-            sum += kills_in(root->read(file).value_or(""));
-        }
+    for (const auto& file : files_) {
+        sum += kills_in(root_->read(file).value_or(""));
     }
     return sum;
 }
