@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <bit>
 #include <functional>
+#include <numeric>
 
 namespace rdma_nccl {
 
@@ -72,11 +73,10 @@ void CpuSet::add(unsigned cpu) {
 }
 
 std::size_t CpuSet::size() const {
-    std::size_t count = 0;
-    for (const auto word : words_) {
-        count += static_cast<std::size_t>(std::popcount(word));
-    }
-    return count;
+    const auto count = [](std::size_t sum, std::uint64_t word) {
+        return sum + static_cast<unsigned>(std::popcount(word));
+    };
+    return std::accumulate(words_.begin(), words_.end(), std::size_t{0}, count);
 }
 
 std::optional<unsigned> CpuSet::at_or_above(unsigned cpu) const {

@@ -128,18 +128,13 @@ public:
     [[nodiscard]] int fd() const override { return link_.fd(); }
 
     [[nodiscard]] std::optional<Time> deadline() const override {
-        switch (state_) {
-        case State::WithoutCoordinator:
-        case State::CoordinatorLost:
+        if (is_over()) {
             return std::nullopt;
-        case State::Joined:
-            return heartbeat_.deadline();
-        case State::Greeting:
-            return join_deadline_;
-        case State::Connecting:
-            break;
         }
-        return std::min(join_deadline_, link_.deadline());
+        if (state_ == State::Joined) {
+            return heartbeat_.deadline();
+        }
+        return state_ == State::Greeting ? join_deadline_ : std::min(join_deadline_, link_.deadline());
     }
 
     void report_failure(const RankFailure& failure, Time when) override {

@@ -95,34 +95,32 @@ struct ActivityProbe::State {
     bool ended = false;
     std::uint64_t changes = 0; ///< number of samples that saw something move
 
-    void sample_until_ended();
-
     /// Returns false when no more samples are wanted.
     bool wait_for_next() {
         std::unique_lock lock(mutex);
         wake.wait_for(lock, period, [this] { return ended; });
         return !ended;
     }
-};
 
-void ActivityProbe::State::sample_until_ended() {
-    const auto opened = SysRoot::open(root);
-    if (!opened) {
-        return;
-    }
-    TrafficMeter meter(sources_of(*opened, ports));
-    meter.add(read_traffic(*opened, meter.sources()));
-    const auto memory_used = gpus.empty() ? std::function<bool()>() : watch_gpu_memory(nvml, gpus);
-    while (wait_for_next()) {
+    void sample_until_ended() {
+        const auto opened = SysRoot::open(root);
+        if (!opened) {
+            return;
+        }
+        TrafficMeter meter(sources_of(*opened, ports));
         meter.add(read_traffic(*opened, meter.sources()));
-        const bool bytes_moved = std::ranges::any_of(
-            meter.last().ports, [](const PortTraffic& port) { return port.bytes.most() > background; });
-        if (bytes_moved || (memory_used && memory_used())) {
-            const std::lock_guard lock(mutex);
-            ++changes;
+        const auto memory_used = gpus.empty() ? std::function<bool()>() : watch_gpu_memory(nvml, gpus);
+        while (wait_for_next()) {
+            meter.add(read_traffic(*opened, meter.sources()));
+            const bool bytes_moved = std::ranges::any_of(
+                meter.last().ports, [](const PortTraffic& port) { return port.bytes.most() > background; });
+            if (bytes_moved || (memory_used && memory_used())) {
+                const std::lock_guard lock(mutex);
+                ++changes;
+            }
         }
     }
-}
+};
 
 ActivityProbe::ActivityProbe(const SysRoot& root, std::vector<std::string> ports, std::vector<std::string> gpus,
                              std::chrono::milliseconds period, const std::string& nvml)

@@ -10,8 +10,8 @@
 #include <cstring>
 #include <fcntl.h>
 #include <filesystem>
+#include <functional>
 #include <sys/stat.h>
-#include <unistd.h>
 
 namespace rdma_nccl::run {
 
@@ -82,20 +82,7 @@ Result<LogFile> LogFile::create(std::string path) {
     if (!fd) {
         return os_failure("cannot create " + printable(path, 4096));
     }
-    return LogFile(std::move(fd), std::move(path));
-}
-
-std::uint64_t file_size(int fd) {
-    struct stat status {};
-    return ::fstat(fd, &status) == 0 ? static_cast<std::uint64_t>(status.st_size) : 0;
-}
-
-std::string read_end(int fd, std::size_t count) {
-    const auto size = file_size(fd);
-    std::string bytes(std::min<std::uint64_t>(size, count), '\0');
-    const auto got = ::pread(fd, bytes.data(), bytes.size(), static_cast<off_t>(size - bytes.size()));
-    bytes.resize(got > 0 ? static_cast<std::size_t>(got) : 0);
-    return bytes;
+    return LogFile{std::move(fd), std::move(path)};
 }
 
 } // namespace rdma_nccl::run

@@ -7,8 +7,6 @@
 #include "lib/base/unique_fd.h"
 
 #include <cerrno>
-#include <cstddef>
-#include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -47,27 +45,17 @@ private:
 };
 
 /// A rank's stdout.log or stderr.log.
-class LogFile {
-public:
+struct LogFile {
+    UniqueFd fd;
+    std::string path;
+
     /// Creates the file; fails if it exists.
     static Result<LogFile> create(std::string path);
 
     /// Appends all bytes. Returns the error if a write fails; a later call may succeed.
     [[nodiscard]] std::optional<int> write(std::string_view bytes) const {
-        return write_all(fd_.get(), bytes) ? std::nullopt : std::optional(errno);
+        return write_all(fd.get(), bytes) ? std::nullopt : std::optional(errno);
     }
-    [[nodiscard]] int fd() const { return fd_.get(); }
-    [[nodiscard]] const std::string& path() const { return path_; }
-
-private:
-    LogFile(UniqueFd fd, std::string path) : fd_(std::move(fd)), path_(std::move(path)) {}
-    UniqueFd fd_;
-    std::string path_;
 };
-
-/// Returns the last bytes of an open file, at most `count`.
-std::string read_end(int fd, std::size_t count);
-/// Returns the size of an open file in bytes; 0 if it cannot be read.
-std::uint64_t file_size(int fd);
 
 } // namespace rdma_nccl::run

@@ -3,14 +3,12 @@
 
 #include "lib/base/format.h"
 #include "lib/sys/signal_fd.h"
-#include "tools/run/output/files.h"
 #include "tools/run/output/output_loop.h"
 
-#include <array>
 #include <cerrno>
 #include <cstring>
 #include <fcntl.h>
-#include <thread>
+#include <sys/stat.h>
 #include <unistd.h>
 #include <utility>
 
@@ -25,6 +23,21 @@ constexpr int pipe_size = 256 * 1024;
 
 tl::unexpected<Error> no_descriptor(std::string_view what) {
     return fail(format_text("cannot {}: {} (limit: ulimit -n)", what, ::strerror(errno)), errno);
+}
+
+/// Returns the size of an open file in bytes; 0 if it cannot be read.
+std::uint64_t file_size(int fd) {
+    struct stat status {};
+    return ::fstat(fd, &status) == 0 ? static_cast<std::uint64_t>(status.st_size) : 0;
+}
+
+/// Returns the last bytes of an open file, at most `count`.
+std::string read_end(int fd, std::size_t count) {
+    const auto size = file_size(fd);
+    std::string bytes(std::min<std::uint64_t>(size, count), '\0');
+    const auto got = ::pread(fd, bytes.data(), bytes.size(), static_cast<off_t>(size - bytes.size()));
+    bytes.resize(got > 0 ? static_cast<std::size_t>(got) : 0);
+    return bytes;
 }
 
 bool has(const RankStreams& streams, unsigned local_rank, bool error) {
@@ -51,7 +64,7 @@ Result<std::optional<OutputStream>> RankOutput::prepare_stream(const OutputOptio
         file = std::move(*made);
     }
     if (plan.way == StreamPlan::Way::File) {
-        kept.end.reset(::fcntl(file->fd(), F_DUPFD_CLOEXEC, 0));
+        kept.end.reset(::fcntl(file->fd.get(), F_DUPFD_CLOEXEC, 0));
         kept.rank_file = std::move(file);
         return kept.end ? Result<std::optional<OutputStream>>(std::nullopt) : no_descriptor("duplicate a descriptor");
     }
@@ -122,8 +135,7 @@ Result<RankOutput> RankOutput::start(const OutputOptions& options, const std::ve
     }
     OutputLoopSettings settings{std::move(*prefix), ranks.empty() ? std::string() : ranks.front().host,
                                 std::move(first_output)};
-    auto thread = thread_without_signals(
-        [loop = OutputLoop(*shared, std::move(settings), std::move(streams))]() mutable { loop.run(); });
+    auto thread = thread_without_signals(make_output_loop(*shared, std::move(settings), std::move(streams)));
     if (!thread) {
         return fail(format_text("cannot start a thread for the ranks' output: {} (limits: ulimit -u, pids.max of the "
                                 "cgroup)",
@@ -163,7 +175,7 @@ void RankOutput::say(const std::string& line) {
 std::vector<std::string> RankOutput::last_errors(unsigned local_rank, std::size_t count) const {
     if (const auto& file = streams_.at(local_rank)[1].rank_file) {
         StreamTail tail;
-        tail.take(read_end(file->fd(), StreamTail::size + 1));
+        tail.take(read_end(file->fd.get(), StreamTail::size + 1));
         return tail.lines(count);
     }
     const std::lock_guard lock(shared_->mutex);
@@ -174,7 +186,7 @@ std::uint64_t RankOutput::bytes() const {
     std::uint64_t sum = shared_->bytes;
     for (const auto& streams : streams_) {
         for (const auto& stream : streams) {
-            sum += stream.rank_file ? file_size(stream.rank_file->fd()) : 0;
+            sum += stream.rank_file ? file_size(stream.rank_file->fd.get()) : 0;
         }
     }
     return sum;

@@ -7,12 +7,10 @@
 #include "tools/common/process.h"
 #include "tools/run/process/process_set.h"
 
-#include <array>
 #include <cerrno>
 #include <chrono>
 #include <csignal>
 #include <cstdio>
-#include <cstdlib>
 #include <cstring>
 #include <fcntl.h>
 #include <poll.h>

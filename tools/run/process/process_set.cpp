@@ -8,7 +8,6 @@
 #include "tools/common/process.h"
 
 #include <algorithm>
-#include <array>
 #include <cerrno>
 #include <cstring>
 #include <fcntl.h>
@@ -214,14 +213,7 @@ Result<std::vector<pid_t>> list_children() {
     if (!file) {
         return fail("cannot read /proc/thread-self/children");
     }
-    const std::string text(std::istreambuf_iterator<char>(file), {});
-    std::vector<pid_t> children;
-    for (const auto word : split_words(text)) {
-        if (const auto pid = parse_number<pid_t>(word)) {
-            children.push_back(*pid);
-        }
-    }
-    return children;
+    return std::vector<pid_t>(std::istream_iterator<pid_t>(file), {});
 }
 
 StepDaemon find_step_daemon() {
@@ -276,11 +268,8 @@ void RankEnder::on_time(Time now) {
 
 void RankEnder::on_signal(int signal_number, bool pass_on, Time now) {
     auto action = policy_.on_signal(signal_number, now);
-    if (!pass_on && action.to_groups == signal_number) {
-        action.to_groups = 0;
-    }
-    if (!pass_on && action.to_ranks == signal_number) {
-        action.to_ranks = 0;
+    for (int* const sent : {&action.to_groups, &action.to_ranks}) {
+        *sent = !pass_on && *sent == signal_number ? 0 : *sent;
     }
     send(action);
 }
