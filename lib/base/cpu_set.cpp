@@ -6,6 +6,8 @@
 
 #include <algorithm>
 #include <bit>
+#include <functional>
+#include <numeric>
 
 namespace rdma_nccl {
 
@@ -52,12 +54,12 @@ CpuSet CpuSet::range(unsigned first, unsigned last) {
 
 std::optional<CpuSet> CpuSet::parse_list(std::string_view text) {
     CpuSet set;
-    text = rdma_nccl::trim(text);
+    text = trim(text);
     if (text.empty()) {
         return set;
     }
     for (const auto part : split(text, ',')) {
-        if (!add_part(set, rdma_nccl::trim(part))) {
+        if (!add_part(set, trim(part))) {
             return std::nullopt;
         }
     }
@@ -65,40 +67,16 @@ std::optional<CpuSet> CpuSet::parse_list(std::string_view text) {
 }
 
 void CpuSet::add(unsigned cpu) {
-    if (cpu >= most_cpus) {
-        return;
+    if (cpu < most_cpus) {
+        words_[cpu / bits] |= std::uint64_t{1} << cpu % bits;
     }
-    if (cpu / bits >= words_.size()) {
-        words_.resize(cpu / bits + 1);
-    }
-    words_[cpu / bits] |= std::uint64_t{1} << cpu % bits;
-}
-
-bool CpuSet::contains(const CpuSet& other) const {
-    for (std::size_t i = 0; i < other.words_.size(); ++i) {
-        if ((other.words_[i] & ~word(i)) != 0) {
-            return false;
-        }
-    }
-    return true;
-}
-
-bool CpuSet::intersects(const CpuSet& other) const {
-    const auto common = std::min(words_.size(), other.words_.size());
-    for (std::size_t i = 0; i < common; ++i) {
-        if ((words_[i] & other.words_[i]) != 0) {
-            return true;
-        }
-    }
-    return false;
 }
 
 std::size_t CpuSet::size() const {
-    std::size_t count = 0;
-    for (const auto word : words_) {
-        count += static_cast<std::size_t>(std::popcount(word));
-    }
-    return count;
+    const auto count = [](std::size_t sum, std::uint64_t word) {
+        return sum + static_cast<unsigned>(std::popcount(word));
+    };
+    return std::accumulate(words_.begin(), words_.end(), std::size_t{0}, count);
 }
 
 std::optional<unsigned> CpuSet::at_or_above(unsigned cpu) const {
@@ -134,33 +112,18 @@ std::string CpuSet::list() const {
 }
 
 CpuSet& CpuSet::operator|=(const CpuSet& other) {
-    words_.resize(std::max(words_.size(), other.words_.size()));
-    for (std::size_t i = 0; i < other.words_.size(); ++i) {
-        words_[i] |= other.words_[i];
-    }
+    std::ranges::transform(words_, other.words_, words_.begin(), std::bit_or());
     return *this;
 }
 
 CpuSet& CpuSet::operator&=(const CpuSet& other) {
-    for (std::size_t i = 0; i < words_.size(); ++i) {
-        words_[i] &= other.word(i);
-    }
-    trim();
+    std::ranges::transform(words_, other.words_, words_.begin(), std::bit_and());
     return *this;
 }
 
 CpuSet& CpuSet::operator-=(const CpuSet& other) {
-    for (std::size_t i = 0; i < words_.size(); ++i) {
-        words_[i] &= ~other.word(i);
-    }
-    trim();
+    std::ranges::transform(words_, other.words_, words_.begin(), [](auto own, auto others) { return own & ~others; });
     return *this;
-}
-
-void CpuSet::trim() {
-    while (!words_.empty() && words_.back() == 0) {
-        words_.pop_back();
-    }
 }
 
 } // namespace rdma_nccl

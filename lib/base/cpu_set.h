@@ -2,6 +2,8 @@
 // A value type for a set of CPU numbers, without cpu_set_t's limit of 1,024.
 #pragma once
 
+#include <algorithm>
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -19,7 +21,9 @@ class CpuSet {
 public:
     CpuSet() = default;
     /// CPU n is bit n % 64 of word n / 64.
-    explicit CpuSet(std::span<const std::uint64_t> words) : words_(words.begin(), words.end()) { trim(); }
+    explicit CpuSet(std::span<const std::uint64_t> words) {
+        std::ranges::copy(words.first(std::min(words.size(), words_.size())), words_.begin());
+    }
     /// Returns the CPUs `first` to `last`, both included.
     static CpuSet range(unsigned first, unsigned last);
     /// Parses the kernel's list format, "0-3,8,10-11", also with a stride, "0-7:2/4" (lib/bitmap.c). "" is the empty
@@ -29,9 +33,9 @@ public:
     /// Ignores numbers of most_cpus or more.
     void add(unsigned cpu);
     [[nodiscard]] bool contains(unsigned cpu) const { return (word(cpu / bits) >> cpu % bits & 1U) != 0; }
-    [[nodiscard]] bool contains(const CpuSet& other) const;
-    [[nodiscard]] bool intersects(const CpuSet& other) const;
-    [[nodiscard]] bool empty() const { return words_.empty(); }
+    [[nodiscard]] bool contains(const CpuSet& other) const { return (other - *this).empty(); }
+    [[nodiscard]] bool intersects(const CpuSet& other) const { return !(other & *this).empty(); }
+    [[nodiscard]] bool empty() const { return *this == CpuSet(); }
     [[nodiscard]] std::size_t size() const;
     /// Returns the lowest CPU; nullopt when empty.
     [[nodiscard]] std::optional<unsigned> first() const { return at_or_above(0); }
@@ -41,7 +45,7 @@ public:
     /// Returns the kernel's list format; "" when empty.
     [[nodiscard]] std::string list() const;
 
-    [[nodiscard]] std::span<const std::uint64_t> words() const { return words_; }
+    [[nodiscard]] const std::array<std::uint64_t, most_cpus / 64>& words() const { return words_; }
 
     CpuSet& operator|=(const CpuSet& other);
     CpuSet& operator&=(const CpuSet& other);
@@ -55,9 +59,8 @@ private:
     static constexpr unsigned bits = 64;
     [[nodiscard]] std::uint64_t word(std::size_t index) const { return index < words_.size() ? words_[index] : 0; }
     [[nodiscard]] std::optional<unsigned> at_or_above(unsigned cpu) const;
-    void trim();
 
-    std::vector<std::uint64_t> words_; ///< the last word is never 0, so that equal sets are equal vectors
+    std::array<std::uint64_t, most_cpus / bits> words_{};
 };
 
 } // namespace rdma_nccl

@@ -5,7 +5,6 @@
 #include <array>
 #include <cerrno>
 #include <csignal>
-#include <fcntl.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <thread>
@@ -96,16 +95,15 @@ bool run_in_child(milliseconds limit, const std::function<void()>& work, std::sp
 
 std::optional<ChildText> ChildText::start(const std::function<std::string()>& work, std::span<const int> keep,
                                           Inherit inherit) {
-    std::array<int, 2> ends{};
-    if (::pipe2(ends.data(), O_CLOEXEC) != 0) {
+    auto pipe = open_pipe();
+    if (!pipe) {
         return std::nullopt;
     }
-    UniqueFd in(ends[0]);
-    const UniqueFd out(ends[1]);
+    const int out = pipe->writer.get();
     std::vector<int> kept(keep.begin(), keep.end());
-    kept.push_back(out.get());
-    auto child = Child::start([&] { (void)write_all(out.get(), work()); }, kept, inherit);
-    return child ? std::optional(ChildText(std::move(*child), std::move(in))) : std::nullopt;
+    kept.push_back(out);
+    auto child = Child::start([&] { (void)write_all(out, work()); }, kept, inherit);
+    return child ? std::optional(ChildText(std::move(*child), std::move(pipe->reader))) : std::nullopt;
 }
 
 std::optional<std::string> ChildText::finish(Clock::time_point deadline) {

@@ -138,16 +138,16 @@ std::string fold_hostlist(std::vector<std::string> names) {
             plain.push_back(name);
         }
     }
-    std::string text;
-    const auto add = [&text](const std::string& part) { text += (text.empty() ? "" : ",") + part; };
+    std::vector<std::string> parts;
     for (auto& [around, numbers] : folded) {
         const auto& [before, behind, width] = around;
         std::sort(numbers.begin(), numbers.end());
         const bool one = numbers.size() == 1;
-        add(format_text("{}{}{}{}{}", before, one ? "" : "[", fold_numbers(numbers, width), one ? "" : "]", behind));
+        parts.push_back(
+            format_text("{}{}{}{}{}", before, one ? "" : "[", fold_numbers(numbers, width), one ? "" : "]", behind));
     }
-    std::for_each(plain.begin(), plain.end(), add);
-    return text;
+    append(parts, std::move(plain));
+    return joined(parts, ",");
 }
 
 Result<std::vector<std::string>> expand_hostlist(std::string_view text) {

@@ -15,6 +15,8 @@ namespace rdma_nccl {
 
 namespace {
 
+using Tree = nlohmann::ordered_json;
+
 /// Keeps only the last of several members with the same name.
 void erase_doubles(std::vector<JsonMember>& members) {
     std::set<std::string> seen;
@@ -25,11 +27,11 @@ void erase_doubles(std::vector<JsonMember>& members) {
 /// Builds a tree from parser events.
 class Builder {
 public:
-    using number_integer_t = nlohmann::json::number_integer_t;
-    using number_unsigned_t = nlohmann::json::number_unsigned_t;
-    using number_float_t = nlohmann::json::number_float_t;
-    using string_t = nlohmann::json::string_t;
-    using binary_t = nlohmann::json::binary_t;
+    using number_integer_t = Tree::number_integer_t;
+    using number_unsigned_t = Tree::number_unsigned_t;
+    using number_float_t = Tree::number_float_t;
+    using string_t = Tree::string_t;
+    using binary_t = Tree::binary_t;
 
     explicit Builder(unsigned deepest) : deepest_(deepest) {}
 
@@ -95,89 +97,42 @@ private:
     std::vector<Open> open_;
 };
 
-/// Prints JSON. nlohmann prints the difficult values: floats, escapes and bytes that are not UTF-8.
-class Printer {
-public:
-    Printer(int indent, nlohmann::json::error_handler_t bytes) : indent_(indent), bytes_(bytes) {}
-
-    void print(const Json& json, int level = 0) {
-        if (json.is_array()) {
-            print_all(json.items(), '[', ']', level, [&](const Json& item) { print(item, level + 1); });
-        } else if (json.is_object()) {
-            print_all(json.members(), '{', '}', level, [&](const JsonMember& member) {
-                print_text(member.name);
-                text_ += indent_ < 0 ? ":" : ": ";
-                print(member.value, level + 1);
-            });
-        } else if (json.is_string()) {
-            print_text(json.text());
-        } else if (json.is_boolean()) {
-            text_ += json.get<bool>() ? "true" : "false";
-        } else if (const auto number = json.integer<std::uint64_t>()) {
-            text_ += std::to_string(*number);
-        } else if (const auto negative = json.integer<std::int64_t>()) {
-            text_ += std::to_string(*negative);
-        } else if (json.is_number()) {
-            print_leaf(json.get<double>());
-        } else {
-            text_ += "null";
+/// Returns nlohmann's form of a value, for printing.
+Tree tree_of(const Json& json) {
+    if (json.is_array()) {
+        Tree::array_t items;
+        for (const auto& item : json.items()) {
+            items.push_back(tree_of(item));
         }
+        return Tree(std::move(items));
     }
-    std::string take() { return std::move(text_); }
-
-private:
-    void print_text(const std::string& text) {
-        const bool plain =
-            std::ranges::all_of(text, [](char c) { return c >= ' ' && c <= '~' && c != '"' && c != '\\'; });
-        if (plain) { // the common case
-            text_ += '"';
-            text_ += text;
-            text_ += '"';
-        } else {
-            print_leaf(text);
+    if (json.is_object()) {
+        Tree::object_t members;
+        members.reserve(json.size()); // it would copy, not move, its members to grow
+        for (const auto& [name, value] : json.members()) {
+            members.emplace_back(name, tree_of(value)); // unlike emplace(), without a search for the name
         }
+        return Tree(std::move(members));
     }
-    void print_leaf(const nlohmann::json& leaf) { text_ += leaf.dump(-1, ' ', true, bytes_); }
-
-    void print_all(const auto& all, char open, char close, int level, const auto& print_one) {
-        text_ += open;
-        for (const auto& one : all) {
-            text_ += &one == all.data() ? "" : ",";
-            break_line(level + 1);
-            print_one(one);
-        }
-        if (!all.empty()) {
-            break_line(level);
-        }
-        text_ += close;
+    if (const auto number = json.integer<std::uint64_t>()) {
+        return *number;
     }
-    void break_line(int level) {
-        if (indent_ >= 0) {
-            text_ += '\n';
-            text_.append(static_cast<std::size_t>(indent_ * level), ' ');
-        }
+    if (const auto negative = json.integer<std::int64_t>()) {
+        return *negative;
     }
-
-    int indent_;
-    nlohmann::json::error_handler_t bytes_;
-    std::string text_;
-};
+    return json.is_string()    ? Tree(json.text())
+           : json.is_boolean() ? Tree(json.get<bool>())
+           : json.is_number()  ? Tree(json.get<double>())
+                               : Tree();
+}
 
 } // namespace
 
 Json::Json() noexcept = default;
 Json::Json(std::nullptr_t /*null*/) {}
-Json::Json(Bool value) : value_(value.value) {}
-Json::Json(Unsigned value) : value_(value.value) {}
-Json::Json(Signed value) {
-    if (value.value < 0) {
-        value_ = value.value;
-    } else {
-        value_ = static_cast<std::uint64_t>(value.value);
-    }
+Json::Json(Leaf leaf) {
+    std::visit([this](auto& value) { value_ = std::move(value); }, leaf);
 }
-Json::Json(Real value) : value_(value.value) {}
-Json::Json(Text value) : value_(std::move(value.value)) {}
 
 Json::Json(std::initializer_list<JsonItem> members) : value_(std::vector<JsonMember>()) {
     auto& own = std::get<std::vector<JsonMember>>(value_);
@@ -274,15 +229,6 @@ Json& Json::operator[](std::string_view name) {
     throw_kind("an object");
 }
 
-void Json::update(Json other) {
-    if (!other.is_object()) {
-        throw_kind("an object");
-    }
-    for (auto& [name, value] : std::get<std::vector<JsonMember>>(other.value_)) {
-        (*this)[name] = std::move(value);
-    }
-}
-
 void Json::erase(std::string_view name) {
     if (auto* const members = std::get_if<std::vector<JsonMember>>(&value_)) {
         std::erase_if(*members, [name](const auto& member) { return member.name == name; });
@@ -304,15 +250,13 @@ bool operator==(const Json& one, const Json& other) {
 }
 
 std::string Json::dump(int indent, NotUtf8 bytes) const {
-    using Handler = nlohmann::json::error_handler_t;
-    Printer printer(indent, bytes == NotUtf8::LeftOut ? Handler::ignore : Handler::replace);
-    printer.print(*this);
-    return printer.take();
+    using Handler = Tree::error_handler_t;
+    return tree_of(*this).dump(indent, ' ', true, bytes == NotUtf8::LeftOut ? Handler::ignore : Handler::replace);
 }
 
 std::optional<Json> Json::parse(std::string_view text, unsigned deepest) {
     Builder builder(deepest);
-    return nlohmann::json::sax_parse(text, &builder) ? std::optional(builder.take()) : std::nullopt;
+    return Tree::sax_parse(text, &builder) ? std::optional(builder.take()) : std::nullopt;
 }
 
 std::ostream& operator<<(std::ostream& out, const Json& json) {

@@ -61,17 +61,17 @@ class Json {
 public:
     Json() noexcept;
     Json(std::nullptr_t); // NOLINTBEGIN(google-explicit-constructor,hicpp-explicit-conversions): Json is a sum type
-    template<std::same_as<bool> T>
-    Json(T value) : Json(Bool{value}) {}
-    template<std::floating_point T>
-    Json(T value) : Json(Real{value}) {}
-    Json(std::string value) : Json(Text{std::move(value)}) {}
+    Json(std::string value) : Json(Leaf(std::move(value))) {}
     template<JsonText T>
-    Json(const T& value) : Json(Text{std::string(std::string_view(value))}) {}
-    template<std::signed_integral T>
-    Json(T value) : Json(Signed{value}) {}
+    Json(const T& value) : Json(std::string(std::string_view(value))) {}
+    template<std::same_as<bool> T>
+    Json(T value) : Json(Leaf(value)) {}
+    template<std::floating_point T>
+    Json(T value) : Json(Leaf(double{value})) {}
     template<JsonUnsigned T>
-    Json(T value) : Json(Unsigned{value}) {}
+    Json(T value) : Json(Leaf(std::uint64_t{value})) {}
+    template<std::signed_integral T>
+    Json(T value) : Json(value < 0 ? Leaf(std::int64_t{value}) : Leaf(static_cast<std::uint64_t>(value))) {}
     /// Null if there is no value.
     template<JsonValue T>
     Json(const std::optional<T>& value) {
@@ -150,7 +150,6 @@ public:
     [[nodiscard]] std::string value(std::string_view name, const char* otherwise) const {
         return value(name, std::string(otherwise));
     }
-    void update(Json other); ///< sets each member of `other` here
     void erase(std::string_view name);
 
     /// The order of an object's members does not matter.
@@ -167,26 +166,8 @@ public:
     static std::optional<Json> parse(std::string_view text, unsigned deepest = 64);
 
 private:
-    struct Bool {
-        bool value;
-    };
-    struct Real {
-        double value;
-    };
-    struct Text {
-        std::string value;
-    };
-    struct Signed {
-        std::int64_t value;
-    };
-    struct Unsigned {
-        std::uint64_t value;
-    };
-    explicit Json(Bool value);
-    explicit Json(Real value);
-    explicit Json(Text value);
-    explicit Json(Signed value);
-    explicit Json(Unsigned value);
+    using Leaf = std::variant<bool, std::uint64_t, std::int64_t, double, std::string>;
+    explicit Json(Leaf leaf);
     template<typename T>
     [[nodiscard]] const T& as(const char* wanted) const {
         if (const auto* const value = std::get_if<T>(&value_)) {

@@ -52,13 +52,6 @@ inline Json nullable(Json schema) {
     return schema;
 }
 
-inline Json object_schema(Json properties, const std::vector<std::string>& names) {
-    return {{"type", "object"},
-            {"properties", std::move(properties)},
-            {"required", names},
-            {"additionalProperties", false}};
-}
-
 /// Follows RFC 4180: quotes texts with commas, quotes or line ends. Spreadsheets treat a text that begins with one of
 /// "=+-@" as a formula, so it gets a leading apostrophe.
 inline std::string csv_text(std::string_view text) {
@@ -131,7 +124,10 @@ Json report_schema() {
             names.emplace_back(name);
         };
         fields(f, Row<T>{});
-        return object_schema(std::move(properties), names);
+        return {{"type", "object"},
+                {"properties", std::move(properties)},
+                {"required", names},
+                {"additionalProperties", false}};
     } else if constexpr (std::same_as<T, Json>) {
         return Json::object();
     } else if constexpr (is_optional<T>) {

@@ -2,7 +2,7 @@
 // The only codec for messages between nodes: JSON. A message names its fields once, in one function for both
 // directions:
 //
-//     template<> inline constexpr std::string_view message_name<Ended> = "ended";
+//     static constexpr std::string_view message_name = "ended"; // in Ended, or a specialization of message_name
 //     void fields(auto& f, Is<Ended> auto& m) { f("attempt", m.attempt); f("clean", m.clean); }
 //
 // On the wire it is {"ended": {"attempt": 0, "clean": true}}. So that versions may differ, a missing field keeps its
@@ -51,7 +51,7 @@ concept Enumeration = std::is_enum_v<T>;
 
 /// The name of T on the wire.
 template<typename T>
-inline constexpr std::string_view message_name;
+inline constexpr std::string_view message_name = T::message_name;
 
 /// A text or texts of any bytes, e.g. another format or a program's own output: the reader does not make them safe to
 /// print.

@@ -3,7 +3,6 @@
 
 #include "lib/base/format.h"
 
-#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <linux/mempolicy.h>
@@ -30,8 +29,7 @@ long set_mempolicy(int mode, const NodeMask& nodes) {
 }
 
 Result<void> set_affinity(const CpuSet& cpus) {
-    CpuMask mask{};
-    std::copy_n(cpus.words().begin(), std::min(cpus.words().size(), mask.size()), mask.begin());
+    const CpuMask& mask = cpus.words();
     if (::sched_setaffinity(0, sizeof mask, reinterpret_cast<const cpu_set_t*>(mask.data())) != 0) {
         return os_failure(format_text("cannot run on CPUs {}", cpus.list()));
     }

@@ -43,7 +43,8 @@ std::string describe_failure(const RankFailure& failure, std::size_t others) {
 
 Result<Attempt> Attempt::prepare(const Job& job, unsigned number, EventLog* events) {
     const auto& parent = job.log_directory.empty() ? job.error_directory : job.log_directory;
-    auto directory = parent.empty() ? Result<std::string>() : make_attempt_directory(parent, number);
+    auto directory =
+        parent.empty() ? Result<std::string>() : make_subdirectory(parent, format_text("attempt_{}", number));
     if (!directory) {
         return tl::unexpected(directory.error());
     }
@@ -67,7 +68,8 @@ Result<pid_t> Attempt::start(ProcessSet& processes, const WorldPlan& plan, unsig
     auto worker = job_->worker;
     worker.attempt = number_;
     worker.error_directory.clear();
-    if (job_->options.torchelastic_environment && !directory_.empty() && make_rank_directory(directory_, local_rank)) {
+    if (job_->options.torchelastic_environment && !directory_.empty() &&
+        make_subdirectory(directory_, std::to_string(local_rank))) {
         worker.error_directory = directory_;
     }
     const auto binding = worker.placed == nullptr ? Binding() : binding_of(*worker.placed, local_rank);

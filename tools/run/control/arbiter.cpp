@@ -97,11 +97,8 @@ std::vector<RankFailure> Arbiter::failures() const {
     }
     // By attempt, then by time; failures at the same time are in the order of ranks.
     std::ranges::stable_sort(by_time, {}, [](const Known& one) { return std::pair(one.failure.attempt, one.when); });
-    std::vector<RankFailure> failures;
-    failures.reserve(by_time.size());
-    for (auto& known : by_time) {
-        failures.push_back(std::move(known.failure));
-    }
+    std::vector<RankFailure> failures(by_time.size());
+    std::ranges::transform(by_time, failures.begin(), &Known::failure);
     return failures;
 }
 

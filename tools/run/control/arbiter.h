@@ -7,7 +7,6 @@
 #include "tools/run/control/messages.h"
 
 #include <chrono>
-#include <concepts>
 #include <functional>
 #include <map>
 #include <optional>
@@ -20,11 +19,6 @@ namespace rdma_nccl::run {
 
 /// An order to every launcher of the world.
 using Order = std::variant<EndRanks, SignalCount, Restart, Finish, ShowStacks>;
-
-template<typename T, typename Orders = Order>
-inline constexpr bool is_order = false;
-template<typename T, typename... Orders>
-inline constexpr bool is_order<T, std::variant<Orders...>> = (std::same_as<T, Orders> || ...);
 
 struct ArbiterRules {
     unsigned nodes = 1;

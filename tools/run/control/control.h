@@ -93,10 +93,17 @@ public:
     [[nodiscard]] Time deadline() const { return last_ + interval_; }
     void start(Time now) { last_ = now; }
     /// Returns true if a message is due, and counts it as sent.
-    bool take_due(Time now);
+    bool take_due(Time now) {
+        const bool due = now >= deadline();
+        last_ = due ? now : last_;
+        return due;
+    }
     /// To be called regularly. Returns true if this process was stopped itself (Ctrl-Z, scontrol suspend): then it
     /// cannot know whether the others were unresponsive.
-    bool was_stopped(Time now);
+    bool was_stopped(Time now) {
+        const auto gap = now - std::exchange(last_call_, now);
+        return gap > timeout_ / 2 && gap > 3 * interval_;
+    }
 
     [[nodiscard]] bool is_overdue(Time heard, Time now) const { return now - heard > timeout_; }
     [[nodiscard]] std::string overdue_text() const;

@@ -255,17 +255,6 @@ private:
 
 } // namespace
 
-bool Heartbeat::take_due(Time now) {
-    const bool due = now >= deadline();
-    last_ = due ? now : last_;
-    return due;
-}
-
-bool Heartbeat::was_stopped(Time now) {
-    const auto gap = now - std::exchange(last_call_, now);
-    return gap > timeout_ / 2 && gap > 3 * interval_;
-}
-
 std::string Heartbeat::overdue_text() const {
     return format_text("nothing heard from it for {:g} s", std::chrono::duration<double>(timeout_).count());
 }

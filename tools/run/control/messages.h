@@ -47,6 +47,7 @@ inline constexpr unsigned most_attempts = 1U << 20U;
 // Messages from a launcher to the coordinator, which is the launcher of node rank 0:
 
 struct Hello {
+    static constexpr std::string_view message_name = "hello";
     unsigned node_rank = 0;
     std::string host;
 };
@@ -57,6 +58,7 @@ void fields(auto& f, Is<Hello> auto& m) {
 
 /// A rank failed. Sent at once, and again with all details when the node's ranks have ended.
 struct FailureNotice {
+    static constexpr std::string_view message_name = "failure";
     RankFailure failure;
     std::uint64_t age_us = 0; ///< time since the failure, so that clocks need not agree
 };
@@ -67,6 +69,7 @@ void fields(auto& f, Is<FailureNotice> auto& m) {
 
 /// All processes of the node's ranks have ended.
 struct Ended {
+    static constexpr std::string_view message_name = "ended";
     unsigned attempt = 0;
     bool clean = true; ///< no process hangs in the kernel
 };
@@ -77,6 +80,7 @@ void fields(auto& f, Is<Ended> auto& m) {
 
 /// How often a node's launcher has received a signal. The counts only grow.
 struct SignalCount {
+    static constexpr std::string_view message_name = "signal";
     int signal = 0;
     unsigned count = 0;
     bool old = false; ///< the signal came before the receiver of this message connected
@@ -92,6 +96,7 @@ void fields(auto& f, Is<SignalCount> auto& m) {
 
 /// Sent regularly in both directions.
 struct Alive {
+    static constexpr std::string_view message_name = "alive";
     bool moved = false; ///< something on this node moved since the last message; see ActivityProbe
 };
 void fields(auto& f, Is<Alive> auto& m) {
@@ -101,11 +106,14 @@ void fields(auto& f, Is<Alive> auto& m) {
 // Messages from the coordinator to the others:
 
 /// The first message: the coordinator accepts this launcher for its node rank.
-struct Welcome {};
+struct Welcome {
+    static constexpr std::string_view message_name = "welcome";
+};
 void fields(auto& /*f*/, Is<Welcome> auto& /*m*/) {}
 
 /// A rank of this attempt failed, or a node is lost: the receiver must end its ranks.
 struct EndRanks {
+    static constexpr std::string_view message_name = "end";
     unsigned attempt = 0;
     std::string why; ///< for users, without a newline
 
@@ -117,6 +125,7 @@ void fields(auto& f, Is<EndRanks> auto& m) {
 }
 
 struct Restart {
+    static constexpr std::string_view message_name = "restart";
     unsigned attempt = 0; ///< number of the new attempt
     std::uint16_t port = 0;
 
@@ -129,6 +138,7 @@ void fields(auto& f, Is<Restart> auto& m) {
 
 /// The job is over on all nodes.
 struct Finish {
+    static constexpr std::string_view message_name = "finish";
     int code = 0; ///< exit code of the launcher
 
     friend bool operator==(const Finish&, const Finish&) = default;
@@ -140,6 +150,7 @@ void fields(auto& f, Is<Finish> auto& m) {
 
 /// The job hangs: the receiver must print the stacks of its ranks.
 struct ShowStacks {
+    static constexpr std::string_view message_name = "stacks";
     friend bool operator==(const ShowStacks&, const ShowStacks&) = default;
 };
 void fields(auto& /*f*/, Is<ShowStacks> auto& /*m*/) {}
@@ -151,28 +162,3 @@ using ControlMessage =
 inline constexpr std::size_t most_control_line = std::size_t{256} << 10;
 
 } // namespace rdma_nccl::run
-
-namespace rdma_nccl {
-
-template<>
-inline constexpr std::string_view message_name<run::Hello> = "hello";
-template<>
-inline constexpr std::string_view message_name<run::FailureNotice> = "failure";
-template<>
-inline constexpr std::string_view message_name<run::Ended> = "ended";
-template<>
-inline constexpr std::string_view message_name<run::SignalCount> = "signal";
-template<>
-inline constexpr std::string_view message_name<run::Alive> = "alive";
-template<>
-inline constexpr std::string_view message_name<run::Welcome> = "welcome";
-template<>
-inline constexpr std::string_view message_name<run::EndRanks> = "end";
-template<>
-inline constexpr std::string_view message_name<run::Restart> = "restart";
-template<>
-inline constexpr std::string_view message_name<run::Finish> = "finish";
-template<>
-inline constexpr std::string_view message_name<run::ShowStacks> = "stacks";
-
-} // namespace rdma_nccl

@@ -4,6 +4,7 @@
 #include "lib/base/format.h"
 #include "lib/net/dialer.h"
 
+#include <concepts>
 #include <map>
 #include <sys/epoll.h>
 
@@ -127,18 +128,13 @@ public:
     [[nodiscard]] int fd() const override { return link_.fd(); }
 
     [[nodiscard]] std::optional<Time> deadline() const override {
-        switch (state_) {
-        case State::WithoutCoordinator:
-        case State::CoordinatorLost:
+        if (is_over()) {
             return std::nullopt;
-        case State::Joined:
-            return heartbeat_.deadline();
-        case State::Greeting:
-            return join_deadline_;
-        case State::Connecting:
-            break;
         }
-        return std::min(join_deadline_, link_.deadline());
+        if (state_ == State::Joined) {
+            return heartbeat_.deadline();
+        }
+        return state_ == State::Greeting ? join_deadline_ : std::min(join_deadline_, link_.deadline());
     }
 
     void report_failure(const RankFailure& failure, Time when) override {
@@ -223,7 +219,7 @@ private:
         finished_ = finished_ || std::holds_alternative<Finish>(message);
         std::visit(
             [this]<typename T>(const T& one) {
-                if constexpr (is_order<T>) {
+                if constexpr (std::constructible_from<Order, T>) {
                     orders_.emplace_back(one);
                 }
             },

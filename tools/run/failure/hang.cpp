@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <condition_variable>
 #include <mutex>
+#include <optional>
 #include <utility>
 
 namespace rdma_nccl::run {
@@ -22,9 +23,19 @@ struct Utilization {
     unsigned gpu;    ///< percentage of time in which a kernel ran
     unsigned memory; ///< percentage of time in which memory was read or written
 };
-using Init = int (*)();
-using FindDevice = int (*)(const char*, Device*);
-using ReadUtilization = int (*)(Device, Utilization*);
+struct Nvml {
+    Symbols symbols;
+    int (*init)() = symbols.get("nvmlInit_v2");
+    int (*shutdown)() = symbols.get("nvmlShutdown");
+    int (*by_uuid)(const char*, Device*) = symbols.get("nvmlDeviceGetHandleByUUID");
+    int (*by_address)(const char*, Device*) = symbols.get("nvmlDeviceGetHandleByPciBusId_v2");
+    int (*read)(Device, Utilization*) = symbols.get("nvmlDeviceGetUtilizationRates");
+
+    [[nodiscard]] std::optional<unsigned> memory_use(Device device) const {
+        Utilization use{};
+        return read(device, &use) == 0 ? std::optional(use.memory) : std::nullopt;
+    }
+};
 
 /// A gap of more than this many intervals means that a process was stopped. One node may be late once or twice; other
 /// nodes report in between.
@@ -49,60 +60,27 @@ constexpr std::uint64_t background = 64 << 10;
 
 } // namespace
 
-struct Nvml::Library {
-    Init shutdown = nullptr;
-    ReadUtilization read = nullptr;
+std::function<bool()> watch_gpu_memory(const std::string& nvml, const std::vector<std::string>& gpus) {
+    const auto library = load_functions<Nvml>(nvml.c_str(), "", "");
+    if (!library || library->init() != 0) {
+        return {};
+    }
+    // Ends with the function that owns it. The library stays loaded, because it may have threads.
+    std::shared_ptr<void> session(nullptr, [library](void* /*none*/) { library->shutdown(); });
     std::vector<Device> devices;
-
-    Library() = default;
-    Library(const Library&) = delete;
-    Library& operator=(const Library&) = delete;
-    /// Does not unload the library, because it may have threads.
-    ~Library() {
-        if (shutdown != nullptr) {
-            shutdown();
-        }
-    }
-
-    [[nodiscard]] std::optional<unsigned> memory_use(Device device) const {
-        Utilization use{};
-        return read(device, &use) == 0 ? std::optional(use.memory) : std::nullopt;
-    }
-};
-
-std::optional<Nvml> Nvml::open(const std::string& name, const std::vector<std::string>& gpus) {
-    auto library = std::make_shared<Library>();
-    void* const handle = ::dlopen(name.c_str(), RTLD_NOW | RTLD_LOCAL);
-    if (handle == nullptr) {
-        return std::nullopt;
-    }
-    Symbols symbols(handle);
-    Init init = nullptr;
-    Init shutdown = nullptr;
-    FindDevice by_uuid = nullptr;
-    FindDevice by_address = nullptr;
-    symbols.find(init, "nvmlInit_v2");
-    symbols.find(shutdown, "nvmlShutdown");
-    symbols.find(by_uuid, "nvmlDeviceGetHandleByUUID");
-    symbols.find(by_address, "nvmlDeviceGetHandleByPciBusId_v2");
-    symbols.find(library->read, "nvmlDeviceGetUtilizationRates");
-    if (!symbols.missing().empty() || init() != 0) {
-        return std::nullopt;
-    }
-    library->shutdown = shutdown;
     for (const auto& gpu : gpus) {
         const bool uuid = gpu.starts_with("GPU-") || gpu.starts_with("MIG-");
         Device device = nullptr;
-        if ((uuid ? by_uuid : by_address)(gpu.c_str(), &device) == 0 && library->memory_use(device)) {
-            library->devices.push_back(device);
+        if ((uuid ? library->by_uuid : library->by_address)(gpu.c_str(), &device) == 0 && library->memory_use(device)) {
+            devices.push_back(device);
         }
     }
-    return library->devices.empty() ? std::nullopt : std::optional(Nvml(std::move(library)));
-}
-
-bool Nvml::memory_used() const {
-    return std::ranges::any_of(library_->devices,
-                               [this](Device device) { return library_->memory_use(device).value_or(0) > 0; });
+    if (devices.empty()) {
+        return {};
+    }
+    return [library, session = std::move(session), devices = std::move(devices)] {
+        return std::ranges::any_of(devices, [&](Device device) { return library->memory_use(device).value_or(0) > 0; });
+    };
 }
 
 struct ActivityProbe::State {
@@ -117,34 +95,32 @@ struct ActivityProbe::State {
     bool ended = false;
     std::uint64_t changes = 0; ///< number of samples that saw something move
 
-    void sample_until_ended();
-
     /// Returns false when no more samples are wanted.
     bool wait_for_next() {
         std::unique_lock lock(mutex);
         wake.wait_for(lock, period, [this] { return ended; });
         return !ended;
     }
-};
 
-void ActivityProbe::State::sample_until_ended() {
-    const auto opened = SysRoot::open(root);
-    if (!opened) {
-        return;
-    }
-    TrafficMeter meter(sources_of(*opened, ports));
-    meter.add(read_traffic(*opened, meter.sources()));
-    const auto library = gpus.empty() ? std::nullopt : Nvml::open(nvml, gpus);
-    while (wait_for_next()) {
+    void sample_until_ended() {
+        const auto opened = SysRoot::open(root);
+        if (!opened) {
+            return;
+        }
+        TrafficMeter meter(sources_of(*opened, ports));
         meter.add(read_traffic(*opened, meter.sources()));
-        const bool bytes_moved = std::ranges::any_of(
-            meter.last().ports, [](const PortTraffic& port) { return port.bytes.most() > background; });
-        if (bytes_moved || (library && library->memory_used())) {
-            const std::lock_guard lock(mutex);
-            ++changes;
+        const auto memory_used = gpus.empty() ? std::function<bool()>() : watch_gpu_memory(nvml, gpus);
+        while (wait_for_next()) {
+            meter.add(read_traffic(*opened, meter.sources()));
+            const bool bytes_moved = std::ranges::any_of(
+                meter.last().ports, [](const PortTraffic& port) { return port.bytes.most() > background; });
+            if (bytes_moved || (memory_used && memory_used())) {
+                const std::lock_guard lock(mutex);
+                ++changes;
+            }
         }
     }
-}
+};
 
 ActivityProbe::ActivityProbe(const SysRoot& root, std::vector<std::string> ports, std::vector<std::string> gpus,
                              std::chrono::milliseconds period, const std::string& nvml)
@@ -171,10 +147,6 @@ bool ActivityProbe::moved(std::uint64_t output_bytes) {
     return moved;
 }
 
-bool HangJudge::all_report(Time now) const {
-    return std::ranges::all_of(nodes_, [&](const Node& node) { return now - node.reported <= most_late * interval_; });
-}
-
 std::chrono::milliseconds HangJudge::idle_time(Time now) const {
     const auto last = std::ranges::max_element(nodes_, {}, &Node::moved);
     return last == nodes_.end() ? std::chrono::milliseconds(0)
@@ -197,8 +169,9 @@ bool HangJudge::on_sample(std::size_t node, bool moved, Time now) {
         sender.moved = now;
         reported_ = false;
     }
-    const bool hangs = idle_time(now) >= timeout_ && all_report(now);
-    return hangs && !std::exchange(reported_, true);
+    const bool all_report =
+        std::ranges::all_of(nodes_, [&](const Node& one) { return now - one.reported <= most_late * interval_; });
+    return idle_time(now) >= timeout_ && all_report && !std::exchange(reported_, true);
 }
 
 } // namespace rdma_nccl::run

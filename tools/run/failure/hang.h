@@ -6,29 +6,18 @@
 
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <memory>
-#include <optional>
 #include <string>
 #include <vector>
 
 namespace rdma_nccl::run {
 
-/// NVIDIA's management library, opened at run time. Any call may hang if a GPU hangs.
-class Nvml {
-public:
-    /// Returns nullopt if there is no library or no driver, or if it knows none of the GPUs (UUIDs "GPU-..." or
-    /// "MIG-...", or PCI addresses).
-    static std::optional<Nvml> open(const std::string& name, const std::vector<std::string>& gpus);
-
-    /// Returns true if any of the GPUs that report the use of their memory (MIG instances do not) accessed its memory
-    /// recently (in the last 1/6 to 1 second, as described for nvmlUtilization_t).
-    [[nodiscard]] bool memory_used() const;
-
-private:
-    struct Library;
-    explicit Nvml(std::shared_ptr<Library> library) : library_(std::move(library)) {}
-    std::shared_ptr<Library> library_;
-};
+/// Opens NVIDIA's management library. Returns a function that tells whether any of the GPUs (UUIDs "GPU-..." or
+/// "MIG-...", or PCI addresses) that report the use of their memory (MIG instances do not) accessed its memory recently
+/// (in the last 1/6 to 1 second, as described for nvmlUtilization_t). Empty if there is no library or no driver, or if
+/// it knows none of the GPUs. Any call may hang if a GPU hangs.
+std::function<bool()> watch_gpu_memory(const std::string& nvml, const std::vector<std::string>& gpus);
 
 /// Watches the activity on this node. A thread reads RDMA counters and GPUs once per `period`. If a driver hangs, it
 /// blocks the thread but not the launcher, and nothing counts as moving.
@@ -78,7 +67,6 @@ private:
         Time moved;
         Time reported;
     };
-    [[nodiscard]] bool all_report(Time now) const;
 
     std::chrono::milliseconds timeout_;
     std::chrono::milliseconds interval_;

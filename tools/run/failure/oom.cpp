@@ -12,26 +12,27 @@ namespace rdma_nccl::run {
 
 namespace {
 
-/// A version of cgroups: where its memory controller is mounted, and which file contains the count.
+/// Where the memory controller of a version of cgroups may be mounted, and which file contains the count.
 struct Hierarchy {
-    std::string_view controllers;           ///< second field of /proc/self/cgroup
-    std::array<std::string_view, 2> mounts; ///< empty: none
+    std::string_view controllers; ///< second field of /proc/self/cgroup
+    std::string_view mount;
     std::string_view file;
 };
 
-constexpr std::array<Hierarchy, 2> hierarchies{{
-    {"", {"/sys/fs/cgroup", "/sys/fs/cgroup/unified"}, "memory.events"},
-    {"memory", {"/sys/fs/cgroup/memory", ""}, "memory.oom_control"},
+constexpr std::array<Hierarchy, 3> hierarchies{{
+    {"", "/sys/fs/cgroup", "memory.events"},
+    {"", "/sys/fs/cgroup/unified", "memory.events"},
+    {"memory", "/sys/fs/cgroup/memory", "memory.oom_control"},
 }};
 
 /// Adds the files from this cgroup up to Slurm's step, which contains all ranks however they are distributed; the
 /// cgroups above belong to others. Without a step, adds only the file of the cgroup itself, or of its nearest ancestor
 /// that has the memory controller.
-void add_files(const SysRoot& root, const Hierarchy& hierarchy, std::string_view mount, std::string_view cgroup,
+void add_files(const SysRoot& root, const Hierarchy& hierarchy, std::string_view cgroup,
                std::vector<std::string>& files) {
     const bool in_step = cgroup.find("/step_") != std::string_view::npos;
     while (true) {
-        auto file = format_text("{}{}/{}", mount, cgroup, hierarchy.file);
+        auto file = format_text("{}{}/{}", hierarchy.mount, cgroup, hierarchy.file);
         const bool there = root.exists(file);
         if (there) {
             files.push_back(std::move(file));
@@ -57,13 +58,8 @@ std::vector<std::string> find_files(const SysRoot& root) {
         const auto [controllers, cgroup] = split_once(rest, ':');
         const auto names = split(controllers, ',');
         for (const auto& hierarchy : hierarchies) {
-            if (!cgroup || std::ranges::count(names, hierarchy.controllers) == 0) {
-                continue;
-            }
-            for (const auto mount : hierarchy.mounts) {
-                if (!mount.empty() && root.exists(mount)) {
-                    add_files(root, hierarchy, mount, usable(*cgroup), files);
-                }
+            if (cgroup && std::ranges::count(names, hierarchy.controllers) > 0 && root.exists(hierarchy.mount)) {
+                add_files(root, hierarchy, usable(*cgroup), files);
             }
         }
     }
@@ -82,20 +78,14 @@ std::uint64_t kills_in(std::string_view text) {
 
 } // namespace
 
-OutOfMemoryWatch::OutOfMemoryWatch(std::string root) : root_(std::move(root)) {
-    if (const auto opened = SysRoot::open(root_)) {
-        files_ = find_files(*opened);
-    }
-    last_ = count();
-}
+OutOfMemoryWatch::OutOfMemoryWatch(const std::string& root)
+    : root_(SysRoot::open(root)), files_(root_ ? find_files(*root_) : std::vector<std::string>()), last_(count()) {}
 
 /// One kill may be counted in several files, so only a growth of the sum has a meaning.
 std::uint64_t OutOfMemoryWatch::count() const {
     std::uint64_t sum = 0;
-    if (const auto root = SysRoot::open(root_)) {
-        for (const auto& file : files_) {
-            sum += kills_in(root->read(file).value_or(""));
-        }
+    for (const auto& file : files_) {
+        sum += kills_in(root_->read(file).value_or(""));
     }
     return sum;
 }

@@ -2,16 +2,20 @@
 #include "tools/run/failure/report.h"
 
 #include "lib/base/format.h"
+#include "lib/base/json.h"
 #include "lib/base/lists.h"
+#include "lib/base/report_fields.h"
 #include "lib/base/text.h"
+#include "lib/sys/sysroot.h"
+#include "tools/common/print.h"
 #include "tools/common/process.h"
 #include "tools/common/wall_time.h"
 
 #include <algorithm>
 #include <array>
 #include <cerrno>
-#include <cmath>
 #include <csignal>
+#include <cstdlib>
 #include <cstring>
 
 namespace rdma_nccl::run {
@@ -143,15 +147,15 @@ void add_others(Block& block, const RankFailure& first, std::span<const RankFail
     }
 }
 
-struct SignalAdvice {
-    int signal;
+struct Advice {
+    int number;
     std::string_view text;
 };
 
 constexpr std::string_view more_memory = "give the job more memory (--mem, --mem-per-gpu), or use less of it: fewer "
                                          "workers of data loaders, smaller batches on the host";
 
-constexpr std::array<SignalAdvice, 7> signal_advice{{
+constexpr std::array<Advice, 7> signal_advice{{
     {SIGKILL, "somebody or something sent it: a person, Slurm at a limit (sacct -j), or the kernel for want of memory "
               "on the node (dmesg)"},
     {SIGBUS, "often a full /dev/shm (df /dev/shm; in a container: a larger one), or a file that became shorter while "
@@ -163,42 +167,46 @@ constexpr std::array<SignalAdvice, 7> signal_advice{{
     {SIGPIPE, "it wrote to a pipe or connection that nobody reads any more"},
 }};
 
-std::string_view advice_for_signal(int signal) {
-    const auto* const known = find_by(signal_advice, &SignalAdvice::signal, signal);
-    return known == nullptr ? std::string_view() : known->text;
+constexpr std::string_view not_executable =
+    "make it executable (chmod +x), and see that its file system is not mounted noexec";
+
+constexpr std::array<Advice, 5> exec_advice{{
+    {ENOENT, "the interpreter named in its first line or its ELF header is not here"},
+    {EACCES, not_executable},
+    {EPERM, not_executable},
+    {ENOEXEC, "it is no program for this CPU"},
+    {E2BIG, "arguments and environment are too long together (ulimit -s)"},
+}};
+
+/// For exit codes of a shell (POSIX, 2.8.2): the rank was a shell, or passed such a code on.
+constexpr std::array<Advice, 2> code_advice{{
+    {126, "a shell found a command that it could not execute (chmod +x)"},
+    {127, "a shell did not find a command (PATH on this node), or a library is missing"},
+}};
+
+std::string advice_in(std::span<const Advice> advice, int number) {
+    const auto* const known = find_by(advice, &Advice::number, number);
+    return std::string(known == nullptr ? std::string_view() : known->text);
 }
 
-std::string_view advice_for_exec_error(int error) {
-    switch (error) {
-    case ENOENT:
-        return "the interpreter named in its first line or its ELF header is not here";
-    case EACCES:
-    case EPERM:
-        return "make it executable (chmod +x), and see that its file system is not mounted noexec";
-    case ENOEXEC:
-        return "it is no program for this CPU";
-    case E2BIG:
-        return "arguments and environment are too long together (ulimit -s)";
-    default:
-        return {};
-    }
+std::string start_of(const std::string& text, std::size_t most) {
+    return text.size() <= most ? text : text.substr(0, most) + "...";
 }
 
-/// Returns advice for exit codes of a shell (POSIX, 2.8.2): the rank was a shell, or passed such a code on.
-std::string advice_for_code(int code) {
-    if (code == 126) {
-        return "a shell found a command that it could not execute (chmod +x)";
-    }
-    if (code == 127) {
-        return "a shell did not find a command (PATH on this node), or a library is missing";
-    }
-    const int signal = code - 128;
-    if (signal < 1 || signal > SIGRTMAX) {
-        return {};
-    }
-    const auto advice = advice_for_signal(signal);
-    return format_text("the code that a shell gives for {}{}{}", signal_text(signal), advice.empty() ? "" : ": ",
-                       advice);
+std::string end_of(const std::string& text, std::size_t most) {
+    return text.size() <= most ? text : "..." + text.substr(text.size() - most);
+}
+
+std::string text_at(const Json& object, const char* key) {
+    const auto* const found = object.find(key);
+    return found && found->is_string() ? found->text() : std::string();
+}
+
+/// Moves the failures of the last attempt to the front: those of earlier attempts did not end the job.
+void last_attempt_first(std::vector<RankFailure>& failures) {
+    const auto latest = std::ranges::max_element(failures, {}, &RankFailure::attempt);
+    const unsigned last = latest == failures.end() ? 0 : latest->attempt;
+    std::stable_partition(failures.begin(), failures.end(), [last](const auto& one) { return one.attempt == last; });
 }
 
 } // namespace
@@ -232,12 +240,127 @@ std::string describe_end(const RankFailure& failure) {
 
 std::string advice_for(const RankFailure& failure) {
     if (failure.exec_error) {
-        return std::string(advice_for_exec_error(*failure.exec_error));
+        return advice_in(exec_advice, *failure.exec_error);
     }
     if (failure.out_of_memory) {
         return std::string(more_memory);
     }
-    return failure.signal ? std::string(advice_for_signal(*failure.signal)) : advice_for_code(failure.code);
+    if (failure.signal) {
+        return advice_in(signal_advice, *failure.signal);
+    }
+    const int signal = failure.code - 128;
+    if (signal < 1 || signal > SIGRTMAX) {
+        return advice_in(code_advice, failure.code);
+    }
+    const auto advice = advice_in(signal_advice, signal);
+    return format_text("the code that a shell gives for {}{}{}", signal_text(signal), advice.empty() ? "" : ": ",
+                       advice);
+}
+
+static void fields(auto& f, Row<RankFailure> /*row*/) {
+    f("host", "", &RankFailure::host);
+    f("node_rank", "of its node, from 0", &RankFailure::node_rank);
+    f("rank", "from 0", &RankFailure::rank);
+    f("local_rank", "on its node, from 0", &RankFailure::local_rank);
+    f("attempt", "0: the first start", &RankFailure::attempt);
+    f("most_attempts", "1 + --max-restarts", &RankFailure::most_attempts);
+    f("pid", "", &RankFailure::pid);
+    f("program", "", &RankFailure::program);
+    f("code", "as a shell has it: 128 + n for signal n", &RankFailure::code);
+    f("signal", "that ended it; null: none", &RankFailure::signal);
+    f("core_dumped", "", &RankFailure::core_dumped);
+    f("exec_error", "errno where it could not be executed, else null", &RankFailure::exec_error);
+    f("out_of_memory", "the kernel's OOM killer acted in its cgroup", &RankFailure::out_of_memory);
+    f("gpu_pci", "of its GPU; empty: not known", &RankFailure::gpu_pci);
+    f("gpu_uuid", "of its GPU; empty: not known", &RankFailure::gpu_uuid);
+    f("hcas", "nearest first", &RankFailure::hcas);
+    f("error", "message of its error file; empty: none", &RankFailure::error);
+    f("traceback", "of its error file; empty: none", &RankFailure::traceback);
+    f("last_lines", "of its stderr", &RankFailure::last_lines);
+    f("time_us", "when it ended by its node's clock, microseconds since 1970", &RankFailure::time_us);
+    // For users who read the file, and for programs that only pass it on.
+    f("time", "the same, ISO 8601 in UTC", [](const RankFailure& r) { return utc_time_text(r.time_us); });
+    f("what", "how it ended, in words", describe_end);
+    f("advice", "what to do about it; empty: nothing in particular", advice_for);
+}
+
+static void fields(auto& f, Row<JobEnd> /*row*/) {
+    f("schema", "1", [](const JobEnd& /*e*/) { return 1U; });
+    f("code", "exit code of the job", &JobEnd::code);
+    f("first", "the failure that ended the job; null: no rank failed",
+      [](const JobEnd& e) { return e.failures.empty() ? std::nullopt : std::optional(e.failures.front()); });
+    f("others", "the failures that followed",
+      [](const JobEnd& e) { return std::span(e.failures).subspan(e.failures.empty() ? 0 : 1); });
+    f("lost", "nodes that were lost and whatever else ended it, in words", &JobEnd::reasons);
+}
+
+std::string job_report_json(const JobEnd& end) {
+    // The JSON is ASCII; bytes that are not UTF-8 become U+FFFD.
+    return report_json(end).dump(2) + "\n";
+}
+
+Json job_report_schema() {
+    return report_schema<JobEnd>();
+}
+
+RankFailure shortened(RankFailure failure) {
+    constexpr std::size_t most = most_failure_text;
+    failure.error = start_of(failure.error, most / 2);
+    failure.traceback = end_of(failure.traceback, most);
+    std::size_t room = most / 2;
+    auto& lines = failure.last_lines;
+    auto first = lines.end();
+    while (first != lines.begin() && room > 0) {
+        --first;
+        *first = start_of(*first, room);
+        room -= std::min(room, first->size() + 4);
+    }
+    lines.erase(lines.begin(), first);
+    return failure;
+}
+
+/// The format is that of ErrorHandler.record_exception() in
+/// torch.distributed.elastic.multiprocessing.errors.error_handler, torch 1.13 to 2.x: {"message": {"message": TEXT,
+/// "extraInfo": {"py_callstack": TEXT, "timestamp": SECONDS}}}. ChildFailedError (errors/__init__.py, _format_failure)
+/// also accepts a message that is a string.
+void read_error_file(const std::string& path, RankFailure& failure) {
+    constexpr std::size_t most = 1 << 20;
+    // The rank controls what lies at the path: this never blocks on a FIFO.
+    const auto text = SysRoot::open("/").and_then([&](const SysRoot& root) { return root.read(path, most + 1); });
+    const auto file = text && text->size() <= most ? Json::parse(*text) : std::nullopt;
+    const auto* const found = file ? file->find("message") : nullptr;
+    if (!found) {
+        return;
+    }
+    const auto& message = *found;
+    if (message.is_string()) {
+        failure.error = message.get<std::string>();
+        return;
+    }
+    failure.error = text_at(message, "message");
+    if (const auto* const extra = message.find("extraInfo")) {
+        failure.traceback = text_at(*extra, "py_callstack");
+    }
+}
+
+std::vector<std::string> report_end(JobEnd end, const std::string& report_file) {
+    last_attempt_first(end.failures);
+    std::vector<std::string> texts;
+    if (end.code != 0) {
+        texts = end.reasons;
+        if (!end.failures.empty()) {
+            auto text = report_text(end.failures.front(), std::span(end.failures).subspan(1));
+            text.pop_back(); // the caller adds the newline
+            texts.push_back(std::move(text));
+        }
+    }
+    if (!report_file.empty()) {
+        // An existing file is overwritten: it is the report of the last run with this name.
+        if (const int error = overwrite_file(report_file, job_report_json(end)); error != 0) {
+            texts.push_back(format_text("warning: cannot write the report to {}: {}", report_file, ::strerror(error)));
+        }
+    }
+    return texts;
 }
 
 } // namespace rdma_nccl::run

@@ -2,6 +2,8 @@
 // The facts about a failed rank, as a value that is sent between nodes, and as text.
 #pragma once
 
+#include "lib/sys/sysroot.h"
+
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -85,15 +87,15 @@ void read_error_file(const std::string& path, RankFailure& failure);
 class OutOfMemoryWatch {
 public:
     /// Reads the files below `root`.
-    explicit OutOfMemoryWatch(std::string root = "/");
+    explicit OutOfMemoryWatch(const std::string& root = "/");
     /// Returns true if the kernel has killed a process since the last call, or since the construction.
     bool happened();
 
 private:
     [[nodiscard]] std::uint64_t count() const;
-    std::string root_;
-    std::vector<std::string> files_; ///< files that exist
-    std::uint64_t last_ = 0;
+    Result<SysRoot> root_;
+    std::vector<std::string> files_; ///< files that exist; none without a root
+    std::uint64_t last_;
 };
 
 } // namespace rdma_nccl::run

@@ -6,9 +6,7 @@
 #include "tools/common/process.h"
 
 #include <algorithm>
-#include <array>
 #include <sys/wait.h>
-#include <unistd.h>
 
 namespace rdma_nccl::run {
 
@@ -16,10 +14,10 @@ namespace {
 
 bool is_python(const SysRoot& root, pid_t pid) {
     // The name of the executable, because comm is the script's name if a #! line started it.
-    std::array<char, 4096> target{};
-    const auto link = format_text("{}/proc/{}/exe", root.path() == "/" ? "" : root.path(), pid);
-    const auto size = ::readlink(link.c_str(), target.data(), target.size());
-    return size > 0 && base_name({target.data(), static_cast<std::size_t>(size)}).starts_with("python");
+    const auto program = root.directory(format_text("/proc/{}", pid)).and_then([](const Directory& process) {
+        return process.read_link("exe");
+    });
+    return program && base_name(*program).starts_with("python");
 }
 
 Result<CapturedProcess> start(std::vector<std::string> command, const Environment& environment) {

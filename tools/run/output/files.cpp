@@ -10,14 +10,13 @@
 #include <cstring>
 #include <fcntl.h>
 #include <filesystem>
+#include <functional>
 #include <sys/stat.h>
-#include <unistd.h>
 
 namespace rdma_nccl::run {
 
 namespace {
 
-constexpr std::string_view safe = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-";
 constexpr std::size_t longest_name = 64; // so that run id and host together stay far below NAME_MAX
 
 tl::unexpected<Error> cannot_create(const std::string& path, int os_error) {
@@ -26,20 +25,11 @@ tl::unexpected<Error> cannot_create(const std::string& path, int os_error) {
                 os_error);
 }
 
-/// Creates a directory; an existing one is accepted.
-Result<std::string> make_directory(std::string path) {
-    if (::mkdir(path.c_str(), 0777) != 0 && errno != EEXIST) {
-        return cannot_create(path, errno);
-    }
-    return path;
-}
-
 } // namespace
 
 std::string safe_file_name(std::string_view text) {
     std::string name(text.substr(0, longest_name));
-    std::ranges::replace_if(
-        name, [](char c) { return safe.find(c) == std::string_view::npos; }, '_');
+    std::ranges::replace_if(name, std::not_fn(is_name_character), '_');
     if (name.empty()) {
         return "none";
     }
@@ -62,18 +52,18 @@ Result<std::string> make_log_directory(const std::string& parent, std::string_vi
     return path;
 }
 
-Result<std::string> make_attempt_directory(const std::string& log_directory, unsigned attempt) {
-    return make_directory(format_text("{}/attempt_{}", log_directory, attempt));
-}
-
-Result<std::string> make_rank_directory(const std::string& attempt_directory, unsigned local_rank) {
-    return make_directory(format_text("{}/{}", attempt_directory, local_rank));
+Result<std::string> make_subdirectory(const std::string& parent, std::string_view name) {
+    std::string path = format_text("{}/{}", parent, name);
+    if (::mkdir(path.c_str(), 0777) != 0 && errno != EEXIST) {
+        return cannot_create(path, errno);
+    }
+    return path;
 }
 
 Result<PrivateDirectory> PrivateDirectory::create(const std::string& parent) {
     std::string path = parent + "/rdma-nccl-XXXXXX";
     if (::mkdtemp(path.data()) == nullptr) {
-        return fail(format_text("cannot create a directory in {}: {}", parent, ::strerror(errno)), errno);
+        return os_failure("cannot create a directory in " + parent);
     }
     return PrivateDirectory(std::move(path));
 }
@@ -90,34 +80,9 @@ Result<LogFile> LogFile::create(std::string path) {
     // a user may truncate the file.
     UniqueFd fd(::open(path.c_str(), O_RDWR | O_CREAT | O_EXCL | O_APPEND | O_CLOEXEC, 0666));
     if (!fd) {
-        return fail(format_text("cannot create {}: {}", printable(path, 4096), ::strerror(errno)), errno);
+        return os_failure("cannot create " + printable(path, 4096));
     }
-    return LogFile(std::move(fd), std::move(path));
-}
-
-std::optional<int> LogFile::write(std::string_view bytes) const {
-    while (!bytes.empty()) {
-        const auto count = ::write(fd_.get(), bytes.data(), bytes.size());
-        if (count > 0) {
-            bytes.remove_prefix(static_cast<std::size_t>(count));
-        } else if (count == 0 || errno != EINTR) {
-            return count == 0 ? ENOSPC : errno;
-        }
-    }
-    return std::nullopt;
-}
-
-std::uint64_t file_size(int fd) {
-    struct stat status {};
-    return ::fstat(fd, &status) == 0 ? static_cast<std::uint64_t>(status.st_size) : 0;
-}
-
-std::string read_end(int fd, std::size_t count) {
-    const auto size = file_size(fd);
-    std::string bytes(std::min<std::uint64_t>(size, count), '\0');
-    const auto got = ::pread(fd, bytes.data(), bytes.size(), static_cast<off_t>(size - bytes.size()));
-    bytes.resize(got > 0 ? static_cast<std::size_t>(got) : 0);
-    return bytes;
+    return LogFile{std::move(fd), std::move(path)};
 }
 
 } // namespace rdma_nccl::run

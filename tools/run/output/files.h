@@ -6,8 +6,7 @@
 #include "lib/base/result.h"
 #include "lib/base/unique_fd.h"
 
-#include <cstddef>
-#include <cstdint>
+#include <cerrno>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -23,11 +22,9 @@ std::string safe_file_name(std::string_view text);
 /// Returns its path.
 Result<std::string> make_log_directory(const std::string& parent, std::string_view run_id, std::string_view host);
 
-/// Creates LOG_DIRECTORY/attempt_N; 0 is the first start. Returns its path.
-Result<std::string> make_attempt_directory(const std::string& log_directory, unsigned attempt);
-
-/// Creates ATTEMPT_DIRECTORY/LOCAL_RANK, or uses an existing one. Returns its path.
-Result<std::string> make_rank_directory(const std::string& attempt_directory, unsigned local_rank);
+/// Creates PARENT/NAME, or uses an existing one: LOG_DIRECTORY/attempt_N (0 is the first start), and in that
+/// LOCAL_RANK. Returns its path.
+Result<std::string> make_subdirectory(const std::string& parent, std::string_view name);
 
 /// A directory that only this user can access. The destructor removes it with its content.
 class PrivateDirectory {
@@ -48,25 +45,17 @@ private:
 };
 
 /// A rank's stdout.log or stderr.log.
-class LogFile {
-public:
+struct LogFile {
+    UniqueFd fd;
+    std::string path;
+
     /// Creates the file; fails if it exists.
     static Result<LogFile> create(std::string path);
 
     /// Appends all bytes. Returns the error if a write fails; a later call may succeed.
-    [[nodiscard]] std::optional<int> write(std::string_view bytes) const;
-    [[nodiscard]] int fd() const { return fd_.get(); }
-    [[nodiscard]] const std::string& path() const { return path_; }
-
-private:
-    LogFile(UniqueFd fd, std::string path) : fd_(std::move(fd)), path_(std::move(path)) {}
-    UniqueFd fd_;
-    std::string path_;
+    [[nodiscard]] std::optional<int> write(std::string_view bytes) const {
+        return write_all(fd.get(), bytes) ? std::nullopt : std::optional(errno);
+    }
 };
-
-/// Returns the last bytes of an open file, at most `count`.
-std::string read_end(int fd, std::size_t count);
-/// Returns the size of an open file in bytes; 0 if it cannot be read.
-std::uint64_t file_size(int fd);
 
 } // namespace rdma_nccl::run

@@ -7,14 +7,12 @@ namespace rdma_nccl::run {
 
 namespace {
 
+constexpr std::string_view line_ends = "\r\n";
+
 void emit(std::string_view text, std::string_view line_end, std::string_view prefix, std::string& out) {
     out += prefix;
     out += text;
     out += line_end;
-}
-
-bool ends_line(char c) {
-    return c == '\n' || c == '\r';
 }
 
 } // namespace
@@ -93,22 +91,19 @@ void StreamTail::take(std::string_view bytes) {
 }
 
 std::vector<std::string> StreamTail::lines(std::size_t count) const {
+    const bool full = bytes_.size() > size;
+    auto text = std::string_view(bytes_).substr(full ? 1 : 0);
     std::vector<std::string> result;
-    const auto first = bytes_.size() > size ? bytes_.begin() + 1 : bytes_.begin();
-    auto end = bytes_.end();
-    while (end != first && result.size() < count) {
-        auto begin = end;
-        while (begin != first && !ends_line(*(begin - 1))) {
-            --begin;
-        }
+    while (!text.empty() && result.size() < count) {
+        const auto begin = text.find_last_of(line_ends) + 1; // npos + 1 is 0
         // If a line is longer than the kept bytes, its beginning is lost. It is returned only if there is nothing else.
-        const bool cut = begin == first && first != bytes_.begin() && !ends_line(bytes_.front());
-        if (begin != end && (!cut || result.empty())) {
-            result.emplace_back(begin, end);
+        const bool cut = begin == 0 && full && line_ends.find(bytes_.front()) == std::string_view::npos;
+        if (begin < text.size() && (!cut || result.empty())) {
+            result.emplace_back(text.substr(begin));
         }
-        end = begin == first ? first : begin - 1;
+        text = text.substr(0, begin == 0 ? 0 : begin - 1);
     }
-    std::reverse(result.begin(), result.end());
+    std::ranges::reverse(result);
     return result;
 }
 

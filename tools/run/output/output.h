@@ -4,16 +4,24 @@
 #pragma once
 
 #include "lib/base/result.h"
+#include "lib/base/unique_fd.h"
 #include "tools/run/options/options.h"
+#include "tools/run/output/files.h"
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
+#include <thread>
 #include <vector>
 
 namespace rdma_nccl::run {
+
+struct OutputShared;
+struct OutputStream;
 
 struct StreamPlan {
     enum class Way {
@@ -50,10 +58,10 @@ public:
         int err = 2;
     };
     RankOutput(RankOutput&&) noexcept = default;
-    RankOutput& operator=(RankOutput&&) noexcept = default;
-    RankOutput(const RankOutput&) = delete; // its end joins the thread
+    RankOutput(const RankOutput&) = delete;
     RankOutput& operator=(const RankOutput&) = delete;
-    ~RankOutput() = default;
+    RankOutput& operator=(RankOutput&&) = delete;
+    ~RankOutput();
 
     /// Starts the thread and creates pipes and files. `ranks`: by local rank, from 0. `directory`: the directory of
     /// this attempt, in which LOCAL_RANK/{stdout,stderr}.log are created; empty if `options` need no files.
@@ -87,9 +95,20 @@ public:
     [[nodiscard]] std::vector<std::string> take_problems();
 
 private:
-    struct State;
-    explicit RankOutput(std::shared_ptr<State> state) : state_(std::move(state)) {}
-    std::shared_ptr<State> state_;
+    /// The launcher's data of one of a rank's two streams.
+    struct Stream {
+        UniqueFd end; ///< the rank's end, until all ranks have started; empty: the rank inherits the launcher's
+        std::optional<LogFile> rank_file; ///< the file that the rank writes itself
+    };
+
+    RankOutput(std::size_t ranks, std::shared_ptr<OutputShared> shared) : streams_(ranks), shared_(std::move(shared)) {}
+    static Result<std::optional<OutputStream>> prepare_stream(const OutputOptions& options,
+                                                              const std::string& directory, const RankName& name,
+                                                              bool error, Stream& kept);
+
+    std::vector<std::array<Stream, 2>> streams_; ///< by local rank: stdout, stderr
+    std::shared_ptr<OutputShared> shared_;       ///< with the thread
+    std::thread thread_;
 };
 
 } // namespace rdma_nccl::run

@@ -4,21 +4,17 @@
 
 #include "lib/base/result.h"
 #include "lib/base/unique_fd.h"
-#include "tools/common/console.h"
 #include "tools/run/options/prefix.h"
 #include "tools/run/output/files.h"
 #include "tools/run/output/line_splitter.h"
 
 #include <atomic>
-#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <memory>
 #include <mutex>
 #include <optional>
-#include <poll.h>
 #include <string>
-#include <string_view>
 #include <vector>
 
 namespace rdma_nccl::run {
@@ -67,48 +63,9 @@ struct OutputLoopSettings {
     std::function<void(unsigned)> first_output; ///< called once for each local rank; may be empty
 };
 
-class OutputLoop {
-public:
-    OutputLoop(std::shared_ptr<OutputShared> shared, OutputLoopSettings settings, std::vector<OutputStream> streams);
-    /// Runs until it is told to stop, and then passes on the output that has arrived, as far as possible without
-    /// waiting.
-    void run();
-
-private:
-    using Time = std::chrono::steady_clock::time_point;
-
-    struct Target {
-        Console console;
-        std::string name;
-        bool gone = false;    ///< no process reads it any more
-        bool problem = false; ///< reported
-    };
-
-    [[nodiscard]] Target& target(bool error) { return targets_.at(error ? targets_.size() - 1 : 0); }
-    [[nodiscard]] bool wants_bytes(const OutputStream& stream);
-    void list_polled();
-    [[nodiscard]] int poll_timeout(const std::optional<Time>& deadline) const;
-    void handle_polled();
-    void take_said();
-    void read_stream(OutputStream& stream);
-    void take(OutputStream& stream, std::string_view bytes);
-    void end_stream(OutputStream& stream);
-    [[nodiscard]] std::string_view prefix_of(OutputStream& stream) const;
-    void write_consoles();
-    void on_console_error(Target& failed, int os_error);
-    void report(std::string problem);
-    void notify_when_done();
-    [[nodiscard]] bool anything_pending() const;
-
-    std::shared_ptr<OutputShared> shared_;
-    OutputLoopSettings settings_;
-    std::vector<OutputStream> streams_;
-    std::vector<Target> targets_;               ///< stdout and stderr; only one if both are the same file
-    std::vector<bool> has_written_;             ///< by local rank
-    std::vector<pollfd> polled_;                ///< wake, then consoles and streams that are worth polling
-    std::vector<OutputStream*> polled_streams_; ///< the streams of the last entries of polled_
-    std::vector<char> buffer_;
-    bool done_ = false;
-};
+/// Returns the work of the thread: it passes the streams' bytes on until `shared` tells it to stop, and then the output
+/// that has arrived, as far as possible without waiting.
+std::function<void()> make_output_loop(std::shared_ptr<OutputShared> shared, OutputLoopSettings settings,
+                                       std::vector<OutputStream> streams);
 
 } // namespace rdma_nccl::run

@@ -7,12 +7,10 @@
 #include "tools/common/process.h"
 #include "tools/run/process/process_set.h"
 
-#include <array>
 #include <cerrno>
 #include <chrono>
 #include <csignal>
 #include <cstdio>
-#include <cstdlib>
 #include <cstring>
 #include <fcntl.h>
 #include <poll.h>
@@ -61,7 +59,7 @@ private:
     /// Passes signals on to the child until it has ended.
     void wait_for_signal(std::optional<Clock::time_point> until) {
         pollfd waited{reader_.fd(), POLLIN, 0};
-        ::poll(&waited, 1, milliseconds_until(until));
+        poll_until({&waited, 1}, until);
         while (const auto received = reader_.next()) {
             if (received->number != SIGCHLD && !status_) {
                 ::kill(child_, received->number);
@@ -92,12 +90,10 @@ int fail_to_start(const std::string& what) {
 
 int run_guarded(const BlockedSignals& signals, const std::function<int(int guard_fd)>& work) {
     ::prctl(PR_SET_CHILD_SUBREAPER, 1);
-    std::array<int, 2> ends{-1, -1};
-    if (::pipe2(ends.data(), O_CLOEXEC) != 0) {
+    auto pipe = open_pipe();
+    if (!pipe) {
         return fail_to_start("cannot open a pipe");
     }
-    const UniqueFd read_end(ends[0]);
-    UniqueFd write_end(ends[1]);
     const auto reader = SignalReader::open(signals);
     if (!reader) {
         return fail_to_start(reader.error().message);
@@ -107,11 +103,11 @@ int run_guarded(const BlockedSignals& signals, const std::function<int(int guard
         return fail_to_start("cannot start a process");
     }
     if (child == 0) {
-        write_end.reset(); // now only the guard has the write end: it closes when the guard ends
+        pipe->writer.reset(); // now only the guard has the write end: it closes when the guard ends
         // Signals to the guard's process group (Ctrl-C, kill -9 %1) must reach this process only through the guard.
         ::setsid();
         // Not by return: threads may hang in drivers or on the console, so destructors must not run.
-        const int code = work(read_end.get());
+        const int code = work(pipe->reader.get());
         static_cast<void>(std::fflush(nullptr)); // a console that accepts no output is not an error
         ::_exit(code);
     }

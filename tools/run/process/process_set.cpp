@@ -8,13 +8,11 @@
 #include "tools/common/process.h"
 
 #include <algorithm>
-#include <array>
 #include <cerrno>
 #include <cstring>
 #include <fcntl.h>
 #include <fstream>
 #include <iterator>
-#include <limits>
 #include <sys/epoll.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -37,15 +35,16 @@ struct ExecFailure {
     int os_error = 0;
 };
 
-} // namespace
-
-int milliseconds_until(std::optional<std::chrono::steady_clock::time_point> until) {
-    if (!until) {
-        return -1;
-    }
-    const auto left = std::chrono::ceil<std::chrono::milliseconds>(*until - std::chrono::steady_clock::now()).count();
-    return static_cast<int>(std::clamp<decltype(left)>(left, 0, std::numeric_limits<int>::max()));
+/// Raises the soft limit of open files to the hard limit, because the launcher keeps a descriptor per rank. Returns the
+/// old limit; nullopt if it stays.
+std::optional<rlimit> raise_file_limit() {
+    rlimit old{};
+    const bool known = ::getrlimit(RLIMIT_NOFILE, &old) == 0;
+    const rlimit raised{old.rlim_max, old.rlim_max};
+    return known && ::setrlimit(RLIMIT_NOFILE, &raised) == 0 ? std::optional(old) : std::nullopt;
 }
+
+} // namespace
 
 bool reap_children(const std::function<void(pid_t, int)>& ended) {
     while (true) {
@@ -55,18 +54,6 @@ bool reap_children(const std::function<void(pid_t, int)>& ended) {
             return pid == 0;
         }
         ended(pid, status);
-    }
-}
-
-FileLimit::FileLimit() {
-    const bool known = ::getrlimit(RLIMIT_NOFILE, &old_) == 0;
-    const rlimit raised{old_.rlim_max, old_.rlim_max};
-    changed_ = known && ::setrlimit(RLIMIT_NOFILE, &raised) == 0;
-}
-
-void FileLimit::restore() const {
-    if (changed_) {
-        ::setrlimit(RLIMIT_NOFILE, &old_);
     }
 }
 
@@ -80,22 +67,17 @@ Result<ProcessSet> ProcessSet::create(const BlockedSignals& signals, int guard_f
         return tl::unexpected(reader.error());
     }
     ProcessSet set(signals, std::move(*reader), use_pidfds);
-    return set.open_descriptors(guard_fd).map([&] { return std::move(set); });
-}
-
-Result<void> ProcessSet::open_descriptors(int guard_fd) {
-    std::array<int, 2> report{-1, -1};
-    const int pipe_result = ::pipe2(report.data(), O_CLOEXEC | O_NONBLOCK);
-    report_read_.reset(report[0]);
-    report_write_.reset(report[1]);
-    epoll_.reset(::epoll_create1(EPOLL_CLOEXEC));
-    null_.reset(::open("/dev/null", O_RDONLY | O_CLOEXEC));
-    if (pipe_result != 0 || !epoll_ || !null_ || !watch(reader_.fd(), signal_key, EPOLLIN) ||
+    set.old_file_limit_ = raise_file_limit();
+    auto report = open_pipe(O_CLOEXEC | O_NONBLOCK);
+    set.epoll_.reset(::epoll_create1(EPOLL_CLOEXEC));
+    set.null_.reset(::open("/dev/null", O_RDONLY | O_CLOEXEC));
+    if (!report || !set.epoll_ || !set.null_ || !set.watch(set.reader_.fd(), signal_key, EPOLLIN) ||
         // Only once, because a closed pipe stays ready.
-        (guard_fd >= 0 && !watch(guard_fd, guard_key, EPOLLIN | EPOLLONESHOT))) {
-        return fail(format_text("cannot set up the event loop: {}", ::strerror(errno)), errno);
+        (guard_fd >= 0 && !set.watch(guard_fd, guard_key, EPOLLIN | EPOLLONESHOT))) {
+        return os_failure("cannot set up the event loop");
     }
-    return {};
+    set.report_ = std::move(*report);
+    return set;
 }
 
 bool ProcessSet::watch(int fd, std::size_t key, std::uint32_t what) const {
@@ -117,12 +99,14 @@ Result<pid_t> ProcessSet::start(const Command& command, const std::vector<std::s
         if (const auto bound = bind_self(binding); !bound) {
             print_error(format_text("warning: local rank {} {}", index, bound.error().message));
         }
-        files_.restore();
+        if (old_file_limit_) { // the program may use select(2)
+            ::setrlimit(RLIMIT_NOFILE, &*old_file_limit_);
+        }
         signals_.restore();
     };
     start.on_failure = [&](int os_error) {
         const ExecFailure failure{index, os_error};
-        [[maybe_unused]] const auto written = ::write(report_write_.get(), &failure, sizeof(failure));
+        [[maybe_unused]] const auto written = ::write(report_.writer.get(), &failure, sizeof(failure));
         return exit_code_for_exec_error(os_error);
     };
     auto pid = start_process(start);
@@ -137,18 +121,12 @@ Result<pid_t> ProcessSet::start(const Command& command, const std::vector<std::s
         rank.pidfd.reset(); // SIGCHLD also reports the end
     }
     ranks_.push_back(std::move(rank));
-    ++running_;
     has_children_ = true;
     return pid;
 }
 
 bool ProcessSet::also_watch(int fd, bool once) const {
     return watch(fd, first_other_key + static_cast<std::size_t>(fd), once ? EPOLLIN | EPOLLONESHOT : EPOLLIN);
-}
-
-void ProcessSet::clear() {
-    ranks_.clear();
-    running_ = 0;
 }
 
 Result<Events> ProcessSet::wait(std::optional<Time> until) {
@@ -159,13 +137,17 @@ Result<Events> ProcessSet::wait(std::optional<Time> until) {
     const int count =
         ::epoll_wait(epoll_.get(), ready.data(), static_cast<int>(ready.size()), milliseconds_until(until));
     if (count < 0 && errno != EINTR) {
-        return fail(format_text("cannot wait for the ranks: {}", ::strerror(errno)), errno);
+        return os_failure("cannot wait for the ranks");
     }
     ready.resize(static_cast<std::size_t>(std::max(count, 0)));
     Events events;
     for (const auto& event : ready) {
         if (event.data.u64 == signal_key) {
-            read_signals(events);
+            while (const auto received = reader_.next()) {
+                if (received->number != SIGCHLD) {
+                    events.signals.push_back(*received);
+                }
+            }
         } else if (event.data.u64 == guard_key) {
             events.guard_gone = true;
         } else if (event.data.u64 < first_other_key) {
@@ -182,14 +164,6 @@ Result<Events> ProcessSet::wait(std::optional<Time> until) {
     return events;
 }
 
-void ProcessSet::read_signals(Events& events) const {
-    while (const auto received = reader_.next()) {
-        if (received->number != SIGCHLD) {
-            events.signals.push_back(*received);
-        }
-    }
-}
-
 void ProcessSet::reap_rank(std::size_t index, Events& events) {
     Rank& rank = ranks_[index];
     int status = 0;
@@ -201,7 +175,6 @@ void ProcessSet::reap_rank(std::size_t index, Events& events) {
 void ProcessSet::note_exit(Rank& rank, int status, Events& events) {
     rank.running = false;
     rank.pidfd.reset();
-    --running_;
     events.exits.push_back({static_cast<std::size_t>(&rank - ranks_.data()), rank.pid, status, std::nullopt});
 }
 
@@ -209,7 +182,7 @@ void ProcessSet::add_exec_failures(Events& events) {
     // A child writes before it exits, so the reports of these exits are in the pipe or were read earlier.
     ExecFailure failure;
     while (!events.exits.empty() &&
-           ::read(report_read_.get(), &failure, sizeof(failure)) == static_cast<ssize_t>(sizeof(failure))) {
+           ::read(report_.reader.get(), &failure, sizeof(failure)) == static_cast<ssize_t>(sizeof(failure))) {
         ranks_.at(failure.index).exec_error = failure.os_error;
     }
     for (auto& rank_exit : events.exits) {
@@ -240,14 +213,7 @@ Result<std::vector<pid_t>> list_children() {
     if (!file) {
         return fail("cannot read /proc/thread-self/children");
     }
-    const std::string text(std::istreambuf_iterator<char>(file), {});
-    std::vector<pid_t> children;
-    for (const auto word : split_words(text)) {
-        if (const auto pid = parse_number<pid_t>(word)) {
-            children.push_back(*pid);
-        }
-    }
-    return children;
+    return std::vector<pid_t>(std::istream_iterator<pid_t>(file), {});
 }
 
 StepDaemon find_step_daemon() {
@@ -302,11 +268,8 @@ void RankEnder::on_time(Time now) {
 
 void RankEnder::on_signal(int signal_number, bool pass_on, Time now) {
     auto action = policy_.on_signal(signal_number, now);
-    if (!pass_on && action.to_groups == signal_number) {
-        action.to_groups = 0;
-    }
-    if (!pass_on && action.to_ranks == signal_number) {
-        action.to_ranks = 0;
+    for (int* const sent : {&action.to_groups, &action.to_ranks}) {
+        *sent = !pass_on && *sent == signal_number ? 0 : *sent;
     }
     send(action);
 }

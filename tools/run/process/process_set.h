@@ -33,23 +33,8 @@ struct Command {
 /// or if the kernel has no pidfds.
 UniqueFd open_pidfd(pid_t pid);
 
-/// Returns the time left for poll(2): -1 if there is no limit, 0 if the time has passed.
-int milliseconds_until(std::optional<std::chrono::steady_clock::time_point> until);
-
 /// Reaps all children that have ended, and calls `ended` for each. Returns true if there are others.
 bool reap_children(const std::function<void(pid_t pid, int status)>& ended);
-
-/// Raises the soft limit of open files to the hard limit, because the launcher keeps a descriptor per rank.
-class FileLimit {
-public:
-    FileLimit();
-    /// Restores the old limit, for a child that is about to execute a rank: its program may use select(2).
-    void restore() const;
-
-private:
-    rlimit old_{};
-    bool changed_ = false;
-};
 
 struct RankExit {
     std::size_t index = 0; ///< number of the start(), from 0
@@ -84,13 +69,13 @@ public:
     [[nodiscard]] bool also_watch(int fd, bool once = false) const;
 
     /// Forgets all ranks, none of which may be running. The index of the next one is 0.
-    void clear();
+    void clear() { ranks_.clear(); }
 
     /// Waits for an event, at most until the given time. Reaps all children that have ended, including those that are
     /// not ranks.
     Result<Events> wait(std::optional<Time> until);
 
-    [[nodiscard]] std::size_t running() const { return running_; }
+    [[nodiscard]] std::size_t running() const { return running_pids().size(); }
     /// Returns true if there was any child at the last wait(): a rank, or a process that a rank left behind.
     [[nodiscard]] bool has_children() const { return has_children_; }
     [[nodiscard]] std::vector<pid_t> running_pids() const;
@@ -108,22 +93,18 @@ private:
 
     ProcessSet(const BlockedSignals& signals, SignalReader reader, bool use_pidfds)
         : signals_(signals), reader_(std::move(reader)), use_pidfds_(use_pidfds) {}
-    Result<void> open_descriptors(int guard_fd);
     [[nodiscard]] bool watch(int fd, std::size_t key, std::uint32_t what) const;
-    void read_signals(Events& events) const;
     void reap_rank(std::size_t index, Events& events);
     void note_exit(Rank& rank, int status, Events& events);
     void add_exec_failures(Events& events);
 
     const BlockedSignals& signals_;
     SignalReader reader_;
-    FileLimit files_;
+    std::optional<rlimit> old_file_limit_; ///< for the ranks; the launcher's own is raised
     UniqueFd epoll_;
     UniqueFd null_; ///< kept open, because a rank that has reached its limit of descriptors cannot open it
-    UniqueFd report_read_;
-    UniqueFd report_write_;
+    Pipe report_;   ///< of ExecFailures
     std::vector<Rank> ranks_;
-    std::size_t running_ = 0;
     bool has_children_ = false;
     bool use_pidfds_ = true;
 };

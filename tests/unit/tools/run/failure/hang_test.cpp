@@ -194,12 +194,12 @@ TEST_F(ProbeOfGpus, SeesTheUseOfTheirMemoryAlone) {
 }
 
 TEST_F(ProbeOfGpus, LeavesOutThoseThatCannotTell) {
-    EXPECT_TRUE(Nvml::open(library(), {"GPU-1b2c"}));
-    EXPECT_FALSE(Nvml::open(library(), {"GPU-none"}));
+    EXPECT_TRUE(watch_gpu_memory(library(), {"GPU-1b2c"}));
+    EXPECT_FALSE(watch_gpu_memory(library(), {"GPU-none"}));
     use("x");
-    EXPECT_FALSE(Nvml::open(library(), {"GPU-1b2c"}));
-    EXPECT_FALSE(Nvml::open(tree_.at("/absent.so"), {"GPU-1b2c"}));
-    EXPECT_FALSE(Nvml::open("libc.so.6", {"GPU-1b2c"}));
+    EXPECT_FALSE(watch_gpu_memory(library(), {"GPU-1b2c"}));
+    EXPECT_FALSE(watch_gpu_memory(tree_.at("/absent.so"), {"GPU-1b2c"}));
+    EXPECT_FALSE(watch_gpu_memory("libc.so.6", {"GPU-1b2c"}));
 }
 
 /// Programs of the test's own in the place of gdb and py-spy, and a process to look at.

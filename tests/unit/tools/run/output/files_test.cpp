@@ -33,11 +33,11 @@ TEST(RunLogDir, IsNewEachTime) {
 
 TEST(RunLogDir, Layout) {
     const auto folder = PrivateDirectory::create(testing::TempDir());
-    const auto attempt = make_attempt_directory(folder->path(), 1);
+    const auto attempt = make_subdirectory(folder->path(), "attempt_1");
     ASSERT_TRUE(attempt);
     EXPECT_EQ(*attempt, folder->path() + "/attempt_1");
     for (int i = 0; i < 2; ++i) { // the launcher may have made it for error.json
-        const auto rank = make_rank_directory(*attempt, 3);
+        const auto rank = make_subdirectory(*attempt, "3");
         ASSERT_TRUE(rank);
         EXPECT_EQ(*rank, folder->path() + "/attempt_1/3");
         EXPECT_TRUE(std::filesystem::is_directory(*rank));

@@ -208,7 +208,7 @@ protected:
     [[nodiscard]] std::string log(unsigned rank, const char* name) const {
         return file_text(attempt() + "/" + std::to_string(rank) + "/" + name);
     }
-    void want_files() { ASSERT_TRUE(make_attempt_directory(folder_->path(), 0)); }
+    void want_files() { ASSERT_TRUE(make_subdirectory(folder_->path(), "attempt_0")); }
 
     Result<PrivateDirectory> folder_ = PrivateDirectory::create(testing::TempDir());
     OutputOptions options_;
