@@ -82,7 +82,7 @@ constexpr std::array warn_causes = {
 };
 
 struct Numbered {
-    int number;
+    unsigned number;
     std::string_view phrase; ///< the text of the number in the message
     std::string_view text;
 };
@@ -142,19 +142,13 @@ std::string_view find_cause(std::span<const Cause> causes, std::string_view text
 }
 
 /// Returns the number directly after `phrase`: 12 in "status=12" for "status=".
-std::optional<int> number_behind(std::string_view text, std::string_view phrase) {
-    const auto at = text.find(phrase);
-    if (at == std::string_view::npos) {
-        return std::nullopt;
-    }
-    text.remove_prefix(at + phrase.size());
-    const auto end = std::ranges::find_if_not(text, is_digit);
-    return parse_number<int>(text.substr(0, static_cast<std::size_t>(end - text.begin())));
+std::optional<unsigned> number_behind(std::string_view text, std::string_view phrase) {
+    return take_through(text, phrase) ? take_number(text) : std::nullopt;
 }
 
 template<std::size_t N>
-std::string_view find_numbered(const std::array<Numbered, N>& causes, std::optional<int> number, std::string_view text,
-                               std::string_view other) {
+std::string_view find_numbered(const std::array<Numbered, N>& causes, std::optional<unsigned> number,
+                               std::string_view text, std::string_view other) {
     const auto found = std::ranges::find_if(causes, [&](const Numbered& cause) {
         return number ? cause.number == *number : text.find(cause.phrase) != std::string_view::npos;
     });

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "lib/nccl_log/messages.h"
+#include "lib/nccl_log/reader.h"
 
 #include <array>
 #include <cstdint>
@@ -13,6 +14,9 @@
 #include <vector>
 
 namespace rdma_nccl {
+
+/// Returns "2.21.5" of "NCCL version 2.21.5+cuda12.4" or "RCCL version : 2.18.3+hip6.0".
+std::optional<std::string_view> parse_version(std::string_view text);
 
 /// Limits the names and causes that are kept of all processes together.
 struct NameBudget {
@@ -43,7 +47,7 @@ private:
     bool take_info(std::string_view text, bool cut, NameBudget& budget);
     void take_devices(std::string_view text, NameBudget& budget);
     void take_merged(std::string_view text, NameBudget& budget);
-    void take_queue_pair(const NcclQueuePair& pair, NameBudget& budget);
+    bool take_queue_pair(std::string_view text, NameBudget& budget);
     void add_libfabric();
     void add_merged();
     void drop_explained_causes();
