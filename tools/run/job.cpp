@@ -53,7 +53,7 @@ public:
             say(format_text("{}: {}", job.node, happened.error().message));
             control.report_node_lost(happened.error().message);
             ender.on_failure(now());
-            exit.exit_now(1);
+            exit.now = 1;
         }
         const int code = *exit.code();
         if (events) {
@@ -78,7 +78,8 @@ private:
         number = new_number;
         ended_by_signal = false;
         ender.start_attempt();
-        exit.on_attempt();
+        exit.own_code = 0;
+        exit.ended = false;
         pids.clear();
         gpu_deadline_.reset();
         output_deadline_.reset();
@@ -132,23 +133,23 @@ private:
         if (!by_us && !ended_by_signal) {
             control.report_failure(failure, now());
             attempt->add(failure);
-            exit.on_failure(failure.code);
+            exit.own_code = failure.code;
         }
         ender.on_failure(now());
     }
 
     /// Called when no rank runs: ends the leftover processes, and reports to the others when there are none.
     void end_attempt() {
-        if (exit.has_ended() || !ender.end_leftovers(now()) || waits_for_output() || waits_for_gpus()) {
+        if (exit.ended || !ender.end_leftovers(now()) || waits_for_output() || waits_for_gpus()) {
             return;
         }
         if (ender.gave_up()) {
             ender.report_left_alone();
         }
-        exit.on_ended();
+        exit.ended = true;
         gpu_deadline_.reset();
         output_deadline_.reset();
-        if (exit.is_orphaned()) { // for the other nodes, this node is lost
+        if (exit.orphaned) { // for the other nodes, this node is lost
             return;
         }
         if (attempt) {
@@ -222,7 +223,7 @@ private:
     void kill_all(std::string_view why, Time time) {
         control.report_node_lost(format_text("node {} is lost: {}", job.node, why));
         ender.on_guard_gone(time);
-        exit.on_orphaned();
+        exit.orphaned = true;
     }
 
     // --- Orders
@@ -240,7 +241,7 @@ private:
     }
 
     void obey(const EndRanks& order) {
-        if (order.attempt == number && !exit.has_ended() && !hang_watch_.delays_end()) {
+        if (order.attempt == number && !exit.ended && !hang_watch_.delays_end()) {
             ender.on_failure(now());
         }
     }
@@ -257,8 +258,8 @@ private:
         start_attempt(order.attempt);
     }
     void obey(const Finish& order) {
-        exit.on_finish(order.code);
-        if (!exit.has_ended()) {     // the others gave this node up, or finished before it connected
+        exit.finish = order.code;
+        if (!exit.ended) {           // the others gave this node up, or finished before it connected
             ender.on_failure(now()); // nothing may outlive the launcher
         }
     }
