@@ -22,17 +22,18 @@
 
 namespace rdma_nccl::run {
 
+/// What was found out before the ranks start.
 struct Job {
     const WorldPlan& plan;
-    const std::vector<Command>& commands; ///< by local rank
-    const WorkerSettings& worker;         ///< without values that differ between attempts
-    const Environment& environment;       ///< of the launcher
+    std::vector<Command> commands;  ///< by local rank
+    WorkerSettings worker;          ///< without values that differ between attempts
+    const Environment& environment; ///< of the launcher
     const Options& options;
     const SysRoot& root;
     std::string node;                                           ///< for messages
     std::function<std::vector<RankDeviceNames>()> find_devices; ///< by local rank; called at most once, when needed
-    std::string error_directory; ///< for error.json if there is no log directory; empty: none
-    std::string log_directory;   ///< empty: none
+    std::string error_directory{}; ///< for error.json if there is no log directory; empty: none
+    std::string log_directory{};   ///< empty: none
 };
 
 /// Returns what is known about a rank's failure right after its exit.

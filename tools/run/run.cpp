@@ -111,83 +111,43 @@ std::optional<PrivateDirectory> make_error_directory(const Environment& environm
     return std::move(*directory);
 }
 
-/// What was found out before the ranks start.
-struct Launch {
-    const Options& options;
-    const Environment& environment;
-    const Settings& settings;
-    const SysRoot& root;
-    const WorldPlan& plan;
-    std::vector<Command> commands; ///< by local rank
-    std::optional<NodePlacement> placed;
-
-    [[nodiscard]] unsigned ranks() const { return plan.ranks_per_node.value; }
-    [[nodiscard]] std::vector<RankDeviceNames> devices() const { return find_devices(root, environment, ranks()); }
-};
-
-WorkerSettings worker_settings(const Launch& launch) {
-    WorkerSettings worker;
-    worker.allowed_cpus = count_allowed_cpus();
-    worker.torchelastic = launch.options.torchelastic_environment;
-    worker.placed = launch.placed ? &*launch.placed : nullptr;
-    worker.role = launch.options.role;
-    worker.max_restarts = launch.options.max_restarts;
-    worker.virtual_local_rank = launch.options.virtual_local_rank;
-    return worker;
-}
-
-int print_dry_run(const Launch& launch) {
-    auto worker = worker_settings(launch);
-    worker.error_directory = temporary_directory(launch.environment) + "/rdma-nccl-XXXXXX/attempt_0";
-    const DryRunFacts facts{launch.plan,        launch.commands,  worker,
-                            launch.environment, launch.devices(), own_node_name()};
-    print_out(launch.options.dry_run == DryRun::Json ? dry_run_json(facts) : dry_run_text(facts));
+int print_dry_run(Job job) {
+    job.worker.error_directory = temporary_directory(job.environment) + "/rdma-nccl-XXXXXX/attempt_0";
+    print_out(job.options.dry_run == DryRun::Json ? dry_run_json(job) : dry_run_text(job));
     return finish_output() ? 0 : 1;
 }
 
 /// Creates the log directory and returns its path, or "" if no file is wanted. Without --log-dir it lies below TMPDIR,
 /// as torchrun's does.
-Result<std::string> log_directory(const Launch& launch) {
-    const auto& output = launch.options.output;
+Result<std::string> log_directory(const Job& job) {
+    const auto& output = job.options.output;
     bool wanted = !output.log_dir.empty();
-    for (unsigned rank = 0; rank < launch.ranks() && !wanted; ++rank) {
+    for (unsigned rank = 0; rank < job.plan.ranks_per_node.value && !wanted; ++rank) {
         wanted = plan_stream(output, rank, false).file || plan_stream(output, rank, true).file;
     }
     if (!wanted) {
         return std::string();
     }
-    return make_log_directory(output.log_dir.empty() ? temporary_directory(launch.environment) : output.log_dir,
-                              launch.plan.run_id, own_node_name());
+    return make_log_directory(output.log_dir.empty() ? temporary_directory(job.environment) : output.log_dir,
+                              job.plan.run_id, job.node);
 }
 
-int run_ranks(const Launch& launch) {
-    const auto& [options, environment, settings, root, plan, commands, placed] = launch;
-    const auto logs = log_directory(launch);
+int run_ranks(Job job) {
+    const auto logs = log_directory(job);
     if (!logs) {
         return report_error(logs.error(), 1);
     }
-    auto directory =
-        options.torchelastic_environment && logs->empty() ? make_error_directory(environment) : std::nullopt;
-    const auto worker = worker_settings(launch);
-    const Job job{plan,
-                  commands,
-                  worker,
-                  environment,
-                  options,
-                  root,
-                  own_node_name(),
-                  [&launch] { return launch.devices(); },
-                  directory ? directory->path() : "",
-                  *logs};
-    std::set<int> handled = options.end_signals;
-    for (const auto& [from, to] : options.on_signal) {
+    job.log_directory = *logs;
+    auto directory = job.worker.torchelastic && logs->empty() ? make_error_directory(job.environment) : std::nullopt;
+    job.error_directory = directory ? directory->path() : "";
+    std::set<int> handled = job.options.end_signals;
+    for (const auto& [from, to] : job.options.on_signal) {
         handled.insert(from);
     }
     const BlockedSignals signals(handled);
     return run_guarded(signals, [&](int guard_fd) {
-        const auto range = default_port_range(read_ephemeral_range(job.root));
-        RestartPorts ports(job.environment, job.plan.master_port.value, range);
-        const auto control = start_control(job.options, job.environment, job.plan, job.node, range, ports);
+        const auto control = start_control(job.options, job.environment, job.plan, job.node,
+                                           default_port_range(read_ephemeral_range(job.root)));
         const int code = run_job(job, *control, signals, guard_fd);
         directory.reset(); // also if the guard process no longer exists to remove it
         return code;
@@ -195,16 +155,14 @@ int run_ranks(const Launch& launch) {
 }
 
 /// Returns false if a job must not start on this node: preflight found a problem, and `strict` is set.
-bool pass_preflight(const Launch& launch) {
+bool pass_preflight(const Job& job, bool strict) {
     Notes notes;
-    const bool has_gpus = !read_gpus(launch.root, notes).empty(); // usually none: then the HCAs need not be read
-    const auto gpu_files =
-        has_gpus ? RankDevices([&] { return launch.devices(); }).gpu_files() : std::vector<std::string>();
-    const auto warnings = preflight({launch.root, launch.environment, launch.ranks(), launch.plan.world_size(),
-                                     launch.plan.master_addr.value, gpu_files});
-    const bool strict = launch.settings.strict;
+    const bool has_gpus = !read_gpus(job.root, notes).empty(); // usually none: then the HCAs need not be read
+    const auto gpu_files = has_gpus ? RankDevices(job.find_devices).gpu_files() : std::vector<std::string>();
+    const auto warnings = preflight({job.root, job.environment, job.plan.ranks_per_node.value, job.plan.world_size(),
+                                     job.plan.master_addr.value, gpu_files});
     for (const auto& warning : warnings) {
-        print_error(format_text("{}{}: {}", strict ? "" : "warning: ", own_node_name(), warning));
+        print_error(format_text("{}{}: {}", strict ? "" : "warning: ", job.node, warning));
     }
     return warnings.empty() || !strict;
 }
@@ -226,15 +184,16 @@ Result<Settings> settings_of(const Options& options) {
     return settings;
 }
 
-std::optional<NodePlacement> find_placement(const Launch& launch) {
+std::optional<NodePlacement> find_placement(const SysRoot& root, const Environment& environment, BindChoice bind,
+                                            unsigned ranks) {
     std::string problem;
-    auto placed = place_run(launch.root, launch.environment, launch.settings.bind, launch.ranks(), problem);
+    auto placed = place_run(root, environment, bind, ranks, problem);
     if (!problem.empty()) {
         print_error("warning: ranks are not bound: " + problem);
     }
     // In a marked step the plugin has warned for the whole step.
-    if (placed && launch.environment.marked_step().empty()) {
-        if (const auto scarce = judge_cpus(launch.environment, launch.ranks(), count_allowed_cpus())) {
+    if (placed && environment.marked_step().empty()) {
+        if (const auto scarce = judge_cpus(environment, ranks, count_allowed_cpus())) {
             print_error("warning: " + *scarce);
         }
     }
@@ -269,18 +228,30 @@ int plan_and_run(const Options& options, const Environment& environment) {
         return report_error(plan.error(), exit_usage);
     }
     report_plan(options, *plan);
-    auto commands =
-        find_commands(options, environment, plan->world_size(), plan->first_rank(), plan->ranks_per_node.value);
+    const unsigned ranks = plan->ranks_per_node.value;
+    auto commands = find_commands(options, environment, plan->world_size(), plan->first_rank(), ranks);
     if (!commands) {
         const auto& error = commands.error();
         return report_error(error, error.os_error == 0 ? exit_usage : exit_code_for_exec_error(error.os_error));
     }
-    Launch launch{options, environment, *settings, *root, *plan, std::move(*commands), std::nullopt};
-    launch.placed = find_placement(launch);
+    const auto placed = find_placement(*root, environment, settings->bind, ranks);
+    Job job{.plan = *plan,
+            .commands = std::move(*commands),
+            .worker = {.allowed_cpus = count_allowed_cpus(),
+                       .torchelastic = options.torchelastic_environment,
+                       .placed = placed ? &*placed : nullptr,
+                       .role = options.role,
+                       .max_restarts = options.max_restarts,
+                       .virtual_local_rank = options.virtual_local_rank},
+            .environment = environment,
+            .options = options,
+            .root = *root,
+            .node = own_node_name(),
+            .find_devices = [&] { return find_devices(*root, environment, ranks); }};
     if (options.dry_run != DryRun::Off) {
-        return print_dry_run(launch);
+        return print_dry_run(std::move(job));
     }
-    return options.preflight && !pass_preflight(launch) ? exit_not_ready : run_ranks(launch);
+    return options.preflight && !pass_preflight(job, settings->strict) ? exit_not_ready : run_ranks(std::move(job));
 }
 
 } // namespace
