@@ -6,8 +6,8 @@
 
 #include <algorithm>
 #include <limits>
-#include <utility>
 #include <string_view>
+#include <utility>
 
 namespace rdma_nccl::run {
 
