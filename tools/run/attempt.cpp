@@ -4,7 +4,6 @@
 #include "lib/base/format.h"
 #include "tools/common/process.h"
 #include "tools/common/wall_time.h"
-#include "tools/run/dry_run.h"
 #include "tools/run/output/files.h"
 
 #include <sys/wait.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "tools/run/dry_run.h"
+#include "tools/run/job.h"
 
 #include "lib/base/format.h"
 #include "lib/base/json.h"

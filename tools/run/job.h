@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Runs one node's part of a job, from the first rank to the last process and through all restarts.
+// Runs one node's part of a job, from the first rank to the last process and through all restarts, or prints what it
+// would start.
 #pragma once
 
 #include "lib/sys/environment.h"
@@ -83,5 +84,18 @@ private:
 /// `control` connects. The first failure ends the others. Returns the exit code of the launcher. `guard_fd`: the job is
 /// killed when its other end is closed.
 int run_job(const Job& job, Control& control, const BlockedSignals& signals, int guard_fd);
+
+// The output of --dry-run, as a pure function of the job.
+
+/// Returns a table of the ranks (CPUs and memory node only if they are bound), then the variables that they get in
+/// addition to the launcher's: first those that all ranks have, then those of each rank. Commands are quoted for a
+/// shell.
+std::string dry_run_text(const Job& job);
+
+/// Returns the same as JSON, {"schema": 1, ...}.
+std::string dry_run_json(const Job& job);
+
+/// Returns the file and the arguments, quoted for a shell.
+std::string command_text(const Command& command);
 
 } // namespace rdma_nccl::run

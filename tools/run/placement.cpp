@@ -63,17 +63,6 @@ RankDeviceNames devices_of(const NodeInquiry& node, const NodePlacement& placed,
     return devices;
 }
 
-/// Returns the values that `insert` adds for each device, without empty ones and duplicates.
-template<typename Insert>
-std::vector<std::string> names_of(const std::vector<RankDeviceNames>& devices, Insert insert) {
-    std::set<std::string> names;
-    for (const auto& device : devices) {
-        insert(names, device);
-    }
-    names.erase(std::string());
-    return {names.begin(), names.end()};
-}
-
 } // namespace
 
 std::optional<NodePlacement> place_run(const SysRoot& root, const Environment& environment, BindChoice bind,
@@ -116,17 +105,16 @@ const std::vector<RankDeviceNames>& RankDevices::all() {
     return *devices_;
 }
 
-std::vector<std::string> RankDevices::ports() {
-    return names_of(all(), [](auto& names, const auto& one) { names.insert(one.hcas.begin(), one.hcas.end()); });
-}
-
-std::vector<std::string> RankDevices::gpus() {
-    return names_of(
-        all(), [](auto& names, const auto& one) { names.insert(one.gpu_uuid.empty() ? one.gpu_pci : one.gpu_uuid); });
-}
-
-std::vector<std::string> RankDevices::gpu_files() {
-    return names_of(all(), [](auto& names, const auto& one) { names.insert(one.gpu_file); });
+std::vector<std::string>
+RankDevices::names(const std::function<std::vector<std::string>(const RankDeviceNames& one)>& names_of) {
+    std::set<std::string> found;
+    for (const auto& one : all()) {
+        for (auto& name : names_of(one)) {
+            found.insert(std::move(name));
+        }
+    }
+    found.erase(std::string());
+    return {found.begin(), found.end()};
 }
 
 } // namespace rdma_nccl::run

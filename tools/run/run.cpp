@@ -12,7 +12,6 @@
 #include "tools/common/print.h"
 #include "tools/common/process.h"
 #include "tools/common/settings_options.h"
-#include "tools/run/dry_run.h"
 #include "tools/run/job.h"
 #include "tools/run/options/command.h"
 #include "tools/run/options/options.h"
@@ -267,14 +266,14 @@ void add_run_command(const Subcommand& app) {
 int run_command(const std::vector<std::string>& arguments) {
     run::fill_standard_descriptors();
     const auto environment = Environment::from(environ);
-    const auto parsed = run::parse_options(arguments, environment);
-    if (!parsed) {
-        return run::report_error(parsed.error(), run::exit_usage);
+    const auto options = run::parse_options(arguments, environment);
+    if (!options) {
+        return run::report_error(options.error(), run::exit_usage);
     }
-    if (parsed->help) {
-        return std::fputs(parsed->help->c_str(), stdout) < 0 || std::fflush(stdout) != 0 ? 1 : 0;
+    if (options->help) {
+        return std::fputs(options->help->c_str(), stdout) < 0 || std::fflush(stdout) != 0 ? 1 : 0;
     }
-    return run::plan_and_run(parsed->options, environment);
+    return run::plan_and_run(*options, environment);
 }
 
 } // namespace rdma_nccl

@@ -131,8 +131,8 @@ Result<GivenLine> read_command_line(Arguments args) {
 /// Adds the values of variables other than PET_* that torchrun also reads.
 Result<void> add_torchruns_variables(Options& options, const GivenLine& line, const Environment& environment) {
     const auto has = [&line](std::string_view name) { return line.given.contains(find_entry(name)); };
-    if (const auto timeout = environment.get("TORCH_ELASTIC_SHUTDOWN_TIMEOUT");
-        timeout && !timeout->empty() && !has("--shutdown-timeout")) {
+    const auto value_of = [&](std::string_view name) { return text_if_any(environment.get(name).value_or("")); };
+    if (const auto timeout = value_of("TORCH_ELASTIC_SHUTDOWN_TIMEOUT"); timeout && !has("--shutdown-timeout")) {
         const auto seconds = parse_seconds(*timeout);
         if (!seconds) {
             return fail(
@@ -140,8 +140,7 @@ Result<void> add_torchruns_variables(Options& options, const GivenLine& line, co
         }
         options.shutdown_timeout = *seconds;
     }
-    if (const auto text = environment.get("TORCHELASTIC_LOG_LINE_PREFIX_TEMPLATE");
-        text && !text->empty() && !has("--prefix")) {
+    if (const auto text = value_of("TORCHELASTIC_LOG_LINE_PREFIX_TEMPLATE"); text && !has("--prefix")) {
         options.output.prefix = prefix_of_template(*text);
     }
     return {};
@@ -193,25 +192,21 @@ Result<void> store_programs(Options& options, Arguments args) {
 
 } // namespace
 
-Result<ParsedOptions> parse_options(const std::vector<std::string>& arguments, const Environment& environment) {
+Result<Options> parse_options(const std::vector<std::string>& arguments, const Environment& environment) {
     const auto line = read_command_line(arguments);
     if (!line) {
         return tl::unexpected(line.error());
     }
-    ParsedOptions parsed;
+    Options options;
     if (line->help) {
-        parsed.help = help_text();
-        return parsed;
+        options.help = help_text();
+        return options;
     }
-    auto& options = parsed.options;
-    const auto done = add_torchruns_variables(options, *line, environment)
-                          .and_then([&] { return store_options(options, *line, environment); })
-                          .and_then([&] { return check_together(options); })
-                          .and_then([&] { return store_programs(options, line->rest); });
-    if (!done) {
-        return tl::unexpected(done.error());
-    }
-    return parsed;
+    return add_torchruns_variables(options, *line, environment)
+        .and_then([&] { return store_options(options, *line, environment); })
+        .and_then([&] { return check_together(options); })
+        .and_then([&] { return store_programs(options, line->rest); })
+        .map([&] { return std::move(options); });
 }
 
 } // namespace rdma_nccl::run

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lib/base/json.h"
-#include "tools/run/dry_run.h"
+#include "tools/run/job.h"
 
 #include <gtest/gtest.h>
 
