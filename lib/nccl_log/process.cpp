@@ -295,11 +295,6 @@ void NameBudget::add(NcclNames& list, std::string_view name) {
     }
 }
 
-LogProcess::LogProcess(std::string_view host, std::uint32_t pid) {
-    facts_.host = host;
-    facts_.pid = pid;
-}
-
 void LogProcess::take(const NcclMessage& message, bool cut, NameBudget& budget) {
     if (!message.warning && take_info(message.text, cut, budget)) {
         return;
@@ -392,38 +387,23 @@ bool LogProcess::take_queue_pair(std::string_view text, NameBudget& budget) {
     return true;
 }
 
-/// Adds libfabric's connections to the transport of its provider.
-void LogProcess::add_libfabric() {
+NcclProcess LogProcess::finish(const std::string& version) {
     const auto transport = provider_.value_or(NcclTransport::OtherNet);
     connections(transport) += libfabric_[0];
     connections(transport == NcclTransport::Rdma ? NcclTransport::RdmaGdr : transport) += libfabric_[1];
-}
-
-/// Adds the bare name of a merged device's member if no line named it with a port.
-void LogProcess::add_merged() {
-    for (const auto& name : merged_) {
+    for (const auto& name : merged_) { // the bare name, if no line named it with a port
         const auto next = facts_.hcas.lower_bound(name + ":");
         if (next == facts_.hcas.end() || !next->starts_with(name + ":")) {
             facts_.hcas.insert(name);
         }
     }
-}
-
-/// Drops causes that the rest of the log refutes or explains.
-void LogProcess::drop_explained_causes() {
-    auto& causes = facts_.causes;
+    // Causes that the rest of the log refutes or explains:
     if (connections(NcclTransport::RdmaGdr) > 0) {
-        causes.erase(std::string(no_peer_memory_cause));
+        facts_.causes.erase(std::string(no_peer_memory_cause));
     }
-    if (causes.size() > 1) {
-        causes.erase(std::string(no_transport_cause));
+    if (facts_.causes.size() > 1) {
+        facts_.causes.erase(std::string(no_transport_cause));
     }
-}
-
-NcclProcess LogProcess::finish(const std::string& version) {
-    add_libfabric();
-    add_merged();
-    drop_explained_causes();
     if (facts_.version.empty()) {
         facts_.version = version;
     }

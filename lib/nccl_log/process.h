@@ -31,7 +31,7 @@ struct NameBudget {
 
 class LogProcess {
 public:
-    LogProcess(std::string_view host, std::uint32_t pid);
+    LogProcess(std::string_view host, std::uint32_t pid) : facts_{.host = std::string(host), .pid = pid} {}
 
     [[nodiscard]] bool is(std::string_view host, std::uint32_t pid) const {
         return facts_.pid == pid && facts_.host == host;
@@ -48,9 +48,6 @@ private:
     void take_devices(std::string_view text, NameBudget& budget);
     void take_merged(std::string_view text, NameBudget& budget);
     bool take_queue_pair(std::string_view text, NameBudget& budget);
-    void add_libfabric();
-    void add_merged();
-    void drop_explained_causes();
     std::uint64_t& connections(NcclTransport transport) {
         return facts_.connections.at(static_cast<std::size_t>(transport));
     }
