@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "tools/run/run.h"
-
 #include "lib/base/format.h"
 #include "lib/fabric/fabric.h"
 #include "lib/fabric/readers.h"
@@ -9,6 +7,7 @@
 #include "lib/plan/port_block.h"
 #include "lib/sys/environment.h"
 #include "lib/sys/sysroot.h"
+#include "tools/common/commands.h"
 #include "tools/common/print.h"
 #include "tools/common/process.h"
 #include "tools/common/settings_options.h"
@@ -21,7 +20,6 @@
 #include "tools/run/preflight.h"
 #include "tools/run/process/process_set.h"
 #include "tools/run/world/rendezvous.h"
-#include "tools/run/world/worker_environment.h"
 #include "tools/run/world/world.h"
 
 #include <cstdint>
@@ -258,10 +256,6 @@ int plan_and_run(const Options& options, const Environment& environment) {
 } // namespace rdma_nccl::run
 
 namespace rdma_nccl {
-
-void add_run_command(const Subcommand& app) {
-    app.subcommand("run", "start one rank per GPU on this node (rdma-nccl run --help)").leave_the_rest();
-}
 
 int run_command(const std::vector<std::string>& arguments) {
     run::fill_standard_descriptors();
