@@ -142,7 +142,6 @@ Json variables_json(const Variables& variables) {
 }
 
 Json rank_json(const DryRank& rank) {
-    const auto& memory = rank.binding.memory_node;
     return {{"rank", rank.rank},
             {"local_rank", rank.local_rank},
             {"file", rank.command.file},
@@ -152,7 +151,7 @@ Json rank_json(const DryRank& rank) {
             {"gpu_uuid", rank.devices.gpu_uuid},
             {"hcas", rank.devices.hcas},
             {"cpus", rank.binding.cpus.list()},
-            {"memory_node", memory ? Json(*memory) : Json()},
+            {"memory_node", rank.binding.memory_node},
             {"variables", variables_json(rank.variables)}};
 }
 

@@ -100,7 +100,7 @@ private:
                 fail_to_start(i, started.error());
             }
         }
-        attempt->all_started();
+        attempt->output().close_ends();
         if (processes.running() == 0) {
             end_attempt();
         }

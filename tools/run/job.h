@@ -13,7 +13,6 @@
 #include "tools/run/output/output.h"
 #include "tools/run/placement.h"
 #include "tools/run/process/process_set.h"
-#include "tools/run/world/worker_environment.h"
 #include "tools/run/world/world.h"
 
 #include <cstddef>
@@ -52,8 +51,6 @@ public:
 
     /// Starts rank `local_rank` of this node. Ranks are started in order.
     Result<pid_t> start(ProcessSet& processes, const WorldPlan& plan, unsigned local_rank);
-    /// To be called when no more ranks will be started.
-    void all_started() { output_.close_ends(); }
 
     /// Reports the exit to the event log and, with --announce, on the console.
     void note_exit(const RankExit& rank_exit);

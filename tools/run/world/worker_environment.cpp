@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "tools/run/world/worker_environment.h"
+#include "tools/run/world/world.h"
 
 #include "lib/base/format.h"
 #include "lib/base/text.h"
@@ -9,14 +9,6 @@
 namespace rdma_nccl::run {
 
 namespace {
-
-/// Returns true for variables that ranks do not inherit. PET_* are torchrun's options as variables, and describe this
-/// world. If they were passed on, as torchrun does, a torchrun that a rank starts for its own purpose would act as
-/// another agent of this world, and hang or break it. TORCHELASTIC_* are set again or omitted, but not inherited from a
-/// launcher around this one.
-bool is_dropped(std::string_view name) {
-    return name.starts_with("PET_") || name.starts_with("TORCHELASTIC_");
-}
 
 /// Returns the index of the rank's GPU among those that it sees.
 std::string visible_number(unsigned local_rank, const WorkerSettings& settings) {
@@ -120,17 +112,18 @@ Variables worker_variables(const WorldPlan& plan, unsigned local_rank, const Wor
 
 std::vector<std::string> worker_environment(const WorldPlan& plan, unsigned local_rank, const WorkerSettings& settings,
                                             const Environment& base) {
-    Environment environment;
-    for (const auto& [name, value] : base.all()) {
-        if (!is_dropped(name)) {
-            environment.set(name, value);
-        }
-    }
+    auto environment = base.all();
+    // PET_* are torchrun's options as variables, and describe this world. If they were passed on, as torchrun does, a
+    // torchrun that a rank starts for its own purpose would act as another agent of this world, and hang or break it.
+    // TORCHELASTIC_* are set again or omitted, but not inherited from a launcher around this one.
+    std::erase_if(environment, [](const auto& variable) {
+        return variable.first.starts_with("PET_") || variable.first.starts_with("TORCHELASTIC_");
+    });
     for (auto& [name, value] : worker_variables(plan, local_rank, settings, base)) {
-        environment.set(std::move(name), std::move(value));
+        environment.insert_or_assign(std::move(name), std::move(value));
     }
     std::vector<std::string> entries;
-    for (const auto& [name, value] : environment.all()) {
+    for (const auto& [name, value] : environment) {
         entries.push_back(format_text("{}={}", name, value));
     }
     return entries;

@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // Plans the world of `rdma-nccl run`: how many nodes and ranks it has, which ranks run on this node, and the rendezvous
-// address. Planning is pure; facts about the machine come through WorldInquiry.
+// address. Planning is pure; facts about the machine come through WorldInquiry. And the environment of a rank in it:
+// torchrun's worker variables (torch.distributed.elastic.agent.server.local_elastic_agent), and variables that torchrun
+// leaves to the user.
 #pragma once
 
 #include "lib/base/result.h"
 #include "lib/exchange/messages.h"
 #include "lib/placement/visible_gpus.h"
+#include "lib/plan/node_placement.h"
 #include "lib/slurm/step.h"
 #include "lib/sys/environment.h"
 #include "tools/run/options/options.h"
@@ -14,6 +17,7 @@
 #include <functional>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace rdma_nccl::run {
@@ -60,5 +64,29 @@ struct WorldInquiry {
 /// place where launchers connect, which need not be the node of rank 0.
 /// Fails with a message that names the option or variable, its value and the valid values.
 Result<WorldPlan> plan_world(const Options& options, const Environment& environment, const WorldInquiry& inquiry);
+
+/// Names and values.
+using Variables = std::vector<std::pair<std::string, std::string>>;
+
+struct WorkerSettings {
+    unsigned allowed_cpus = 1;             ///< CPUs of the affinity mask, which all ranks of the node share
+    bool torchelastic = true;              ///< set TORCHELASTIC_*
+    std::string error_directory = {};      ///< for TORCHELASTIC_ERROR_FILE; empty: do not set it
+    const NodePlacement* placed = nullptr; ///< places of the ranks; nullptr: not bound
+    std::string role = "default";
+    unsigned attempt = 0; ///< how many times the ranks were started before
+    unsigned max_restarts = 0;
+    bool virtual_local_rank = false; ///< LOCAL_RANK is 0, and CUDA_VISIBLE_DEVICES is the rank's GPU
+};
+
+/// Returns the variables that a rank gets in addition to the launcher's. `base` is the launcher's environment: the
+/// user's values in it are kept where torchrun keeps them (OMP_NUM_THREADS, TORCH_NCCL_ASYNC_ERROR_HANDLING,
+/// JAX_LOCAL_DEVICE_IDS).
+Variables worker_variables(const WorldPlan& plan, unsigned local_rank, const WorkerSettings& settings,
+                           const Environment& base);
+
+/// Returns the rank's whole environment, each entry as "NAME=value".
+std::vector<std::string> worker_environment(const WorldPlan& plan, unsigned local_rank, const WorkerSettings& settings,
+                                            const Environment& base);
 
 } // namespace rdma_nccl::run

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "tools/run/world/worker_environment.h"
+#include "tools/run/world/world.h"
 
 #include <gtest/gtest.h>
 #include <map>
