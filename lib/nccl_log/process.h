@@ -31,7 +31,10 @@ struct NameBudget {
 
 class LogProcess {
 public:
-    LogProcess(std::string_view host, std::uint32_t pid) : facts_{.host = std::string(host), .pid = pid} {}
+    LogProcess(std::string_view host, std::uint32_t pid) {
+        facts_.host = host;
+        facts_.pid = pid;
+    }
 
     [[nodiscard]] bool is(std::string_view host, std::uint32_t pid) const {
         return facts_.pid == pid && facts_.host == host;
