@@ -18,7 +18,7 @@ constexpr std::size_t most_merged = 64;
 
 constexpr const char* ambiguous = "?";
 
-bool take(std::string_view& text, std::string_view word) {
+bool take_front(std::string_view& text, std::string_view word) {
     if (!text.starts_with(word)) {
         return false;
     }
@@ -29,7 +29,7 @@ bool take(std::string_view& text, std::string_view word) {
 /// Removes `word` and the number behind it from the front.
 template<typename Number = unsigned>
 std::optional<Number> take_number_behind(std::string_view& text, std::string_view word, int base = 10) {
-    return take(text, word) ? take_number<Number>(text, base) : std::nullopt;
+    return take_front(text, word) ? take_number<Number>(text, base) : std::nullopt;
 }
 
 /// Returns the number after a word: 16 in "... nranks 16 cudaDev ..." for " nranks ".
@@ -48,7 +48,7 @@ bool is_name(std::string_view text) {
 /// Removes the kind of line: "Channel 00/0 :", "Ring 00 :", "Coll 00 :", "CollNet 00/0 :".
 bool take_line_kind(std::string_view& text) {
     constexpr std::array<std::string_view, 4> kinds = {"Channel ", "Ring ", "CollNet ", "Coll "};
-    return std::ranges::any_of(kinds, [&](std::string_view kind) { return take(text, kind); }) && !text.empty() &&
+    return std::ranges::any_of(kinds, [&](std::string_view kind) { return take_front(text, kind); }) && !text.empty() &&
            is_digit(text.front());
 }
 
@@ -84,9 +84,9 @@ std::optional<Connection> parse_target(std::string_view text, bool collnet, bool
     const auto name = text.substr(0, slash);
     text.remove_prefix(slash + 1);
     (void)take_number(text);
-    if (take(text, "(")) { // PXN: the rank whose proxy sends
+    if (take_front(text, "(")) { // PXN: the rank whose proxy sends
         (void)take_number(text);
-        if (!take(text, ")")) {
+        if (!take_front(text, ")")) {
             return std::nullopt;
         }
     }
@@ -138,15 +138,6 @@ std::optional<Connection> parse_connection(std::string_view text, bool torn) {
     return shared ? std::optional(Connection{NcclTransport::SharedMemory}) : std::nullopt;
 }
 
-/// Parses "Using network IB", "Using network AWS Libfabric".
-std::optional<std::string_view> parse_network(std::string_view text) {
-    if (!take(text, "Using network ")) {
-        return std::nullopt;
-    }
-    text = trim(text);
-    return is_name(text) ? std::optional(text) : std::nullopt;
-}
-
 bool names_devices(std::string_view text) {
     return text.starts_with("NET/IB : Using ") || text.starts_with("NET/IB: Using ") || text.starts_with("NET/IB: [");
 }
@@ -164,14 +155,15 @@ std::optional<Device> next_device(std::string_view& text) {
     text = text.substr(0, text.find("; OOB"));
     while (take_through(text, "[")) {
         const auto index = take_number(text);
-        if (!index || !take(text, "]")) {
+        if (!index || !take_front(text, "]")) {
             continue;
         }
-        (void)take(text, " ");
+        (void)take_front(text, " ");
         auto rest = text;
         const auto name = rest.substr(0, rest.find_first_of(":/[]{}, "));
         rest.remove_prefix(name.size());
-        if (!take(rest, ":") || !is_name(name) || (take(rest, "uverbs") && (!take_number(rest) || !take(rest, ":")))) {
+        if (!take_front(rest, ":") || !is_name(name) ||
+            (take_front(rest, "uverbs") && (!take_number(rest) || !take_front(rest, ":")))) {
             continue;
         }
         const auto port = take_number(rest);
@@ -245,34 +237,16 @@ std::optional<std::string_view> parse_provider(std::string_view text) {
     return is_name(provider) && provider.size() < text.size() ? std::optional(provider) : std::nullopt;
 }
 
-struct Communicator {
-    std::uint32_t rank = 0;
-    std::uint32_t ranks = 0;
-    std::uint32_t nodes = 0; ///< 0: not logged
-};
-
-/// Parses "ncclCommInitRank comm 0x.. rank 3 nranks 16 cudaDev 3 ... Init COMPLETE" and "comm 0x.. rank 3 nRanks 16
-/// nNodes 2 ...".
-std::optional<Communicator> parse_communicator(std::string_view text) {
-    const auto rank = number_behind(text, " rank ");
-    auto ranks = number_behind(text, " nranks ");
-    ranks = ranks ? ranks : number_behind(text, " nRanks ");
-    if (!rank || !ranks || *rank >= *ranks || text.find("comm ") == std::string_view::npos) {
-        return std::nullopt;
-    }
-    return Communicator{*rank, *ranks, number_behind(text, " nNodes ").value_or(0)};
-}
-
 } // namespace
 
 std::optional<std::string_view> parse_version(std::string_view text) {
-    if (!take(text, "NCCL version ") && !take(text, "RCCL version ")) {
+    if (!take_front(text, "NCCL version ") && !take_front(text, "RCCL version ")) {
         return std::nullopt;
     }
-    (void)take(text, ": ");
+    (void)take_front(text, ": ");
     const auto rest = text;
     for (int part = 0; part < 3; ++part) {
-        if (!take_number(text) || (part < 2 && !take(text, "."))) {
+        if (!take_number(text) || (part < 2 && !take_front(text, "."))) {
             return std::nullopt;
         }
     }
@@ -316,19 +290,11 @@ bool LogProcess::take_info(std::string_view text, bool cut, NameBudget& budget) 
     if (text.starts_with("Channel ") || text.starts_with("Trees ")) { // which ranks are neighbours
         return true;
     }
-    if (const auto network = parse_network(text); network && !cut) {
-        budget.add(facts_.networks, *network);
+    if (auto network = text; !cut && take_front(network, "Using network ") && is_name(trim(network))) {
+        budget.add(facts_.networks, trim(network));
         return true;
     }
-    if (const auto communicator = parse_communicator(text)) {
-        facts_.nodes = std::max(facts_.nodes, communicator->nodes);
-        if (communicator->ranks > facts_.ranks) {
-            facts_.ranks = communicator->ranks;
-            facts_.rank = communicator->rank;
-        }
-        return true;
-    }
-    if (take_queue_pair(text, budget)) {
+    if (take_communicator(text) || take_queue_pair(text, budget)) {
         return true;
     }
     if (names_devices(text)) {
@@ -339,6 +305,23 @@ bool LogProcess::take_info(std::string_view text, bool cut, NameBudget& budget) 
         provider_ = transport_of_provider(*provider);
     }
     return false;
+}
+
+/// Parses "ncclCommInitRank comm 0x.. rank 3 nranks 16 cudaDev 3 ... Init COMPLETE" and "comm 0x.. rank 3 nRanks 16
+/// nNodes 2 ...".
+bool LogProcess::take_communicator(std::string_view text) {
+    const auto rank = number_behind(text, " rank ");
+    auto ranks = number_behind(text, " nranks ");
+    ranks = ranks ? ranks : number_behind(text, " nRanks ");
+    if (!rank || !ranks || *rank >= *ranks || text.find("comm ") == std::string_view::npos) {
+        return false;
+    }
+    facts_.nodes = std::max(facts_.nodes, number_behind(text, " nNodes ").value_or(0));
+    if (*ranks > facts_.ranks) {
+        facts_.ranks = *ranks;
+        facts_.rank = rank;
+    }
+    return true;
 }
 
 void LogProcess::take_devices(std::string_view text, NameBudget& budget) {

@@ -50,6 +50,7 @@ private:
     bool take_info(std::string_view text, bool cut, NameBudget& budget);
     void take_devices(std::string_view text, NameBudget& budget);
     void take_merged(std::string_view text, NameBudget& budget);
+    bool take_communicator(std::string_view text);
     bool take_queue_pair(std::string_view text, NameBudget& budget);
     std::uint64_t& connections(NcclTransport transport) {
         return facts_.connections.at(static_cast<std::size_t>(transport));
