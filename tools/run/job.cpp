@@ -3,11 +3,14 @@
 
 #include "lib/base/format.h"
 #include "tools/common/print.h"
+#include "tools/common/process.h"
+#include "tools/common/wall_time.h"
 #include "tools/run/job_state.h"
 #include "tools/run/process/device_use.h"
 
 #include <poll.h>
 #include <sys/prctl.h>
+#include <sys/wait.h>
 #include <utility>
 
 namespace rdma_nccl::run {
@@ -153,7 +156,7 @@ private:
             return;
         }
         if (attempt) {
-            for (const auto& failure : attempt->complete_failures([this](unsigned rank) { return devices.of(rank); })) {
+            for (const auto& failure : attempt->complete_failures(devices)) {
                 control.report_failure(failure, now());
             }
         }
@@ -281,6 +284,34 @@ private:
 };
 
 } // namespace
+
+RankFailure failure_of(const Job& job, const RankExit& rank_exit, unsigned attempt) {
+    RankFailure failure;
+    failure.host = job.node;
+    failure.node_rank = job.plan.node_rank.value;
+    failure.local_rank = static_cast<unsigned>(rank_exit.index);
+    failure.rank = job.plan.first_rank() + failure.local_rank;
+    failure.attempt = attempt;
+    failure.most_attempts = 1 + job.options.max_restarts;
+    failure.pid = rank_exit.pid;
+    failure.program = command_text(job.commands.at(rank_exit.index));
+    failure.exec_error = rank_exit.exec_error;
+    failure.code =
+        rank_exit.exec_error ? exit_code_for_exec_error(*rank_exit.exec_error) : exit_code_for_status(rank_exit.status);
+    if (WIFSIGNALED(rank_exit.status)) {
+        failure.signal = WTERMSIG(rank_exit.status);
+        failure.core_dumped = WCOREDUMP(rank_exit.status);
+    }
+    failure.time_us = wall_time_us();
+    return failure;
+}
+
+std::string describe_failure(const RankFailure& failure, std::size_t others) {
+    return format_text("rank {} (local {}) on {}, pid {}: {}{}", failure.rank, failure.local_rank, failure.host,
+                       failure.pid, describe_end(failure),
+                       others == 0 ? std::string()
+                                   : format_text("; ending the other {}", format_count(others, "rank")));
+}
 
 int run_job(const Job& job, Control& control, const BlockedSignals& signals, int guard_fd) {
     ::prctl(PR_SET_CHILD_SUBREAPER, 1);

@@ -7,10 +7,9 @@
 #include "lib/sys/signal_fd.h"
 #include "lib/sys/sysroot.h"
 #include "tools/run/control/control.h"
-#include "tools/run/failure/events.h"
+#include "tools/run/failure/report.h"
 #include "tools/run/options/command.h"
 #include "tools/run/options/options.h"
-#include "tools/run/output/output.h"
 #include "tools/run/placement.h"
 #include "tools/run/process/process_set.h"
 #include "tools/run/world/world.h"
@@ -42,40 +41,6 @@ RankFailure failure_of(const Job& job, const RankExit& rank_exit, unsigned attem
 /// Returns the message about the first failure on a node: "rank 3 (local 3) on n01, pid 1234: killed by signal 9
 /// (Killed); ending the other 7 ranks".
 std::string describe_failure(const RankFailure& failure, std::size_t others);
-
-/// The ranks of this node from one start to their end: processes, output, files and failures.
-class Attempt {
-public:
-    /// Prepares the output and the directories. `number` is 0 for the first start. `events` may be nullptr.
-    static Result<Attempt> prepare(const Job& job, unsigned number, EventLog* events);
-
-    /// Starts rank `local_rank` of this node. Ranks are started in order.
-    Result<pid_t> start(ProcessSet& processes, const WorldPlan& plan, unsigned local_rank);
-
-    /// Reports the exit to the event log and, with --announce, on the console.
-    void note_exit(const RankExit& rank_exit);
-    void add(RankFailure failure) { failures_.push_back(std::move(failure)); }
-
-    /// To be called when all processes have ended. Adds details to the first failure, from its error.json, its output
-    /// and `device_of` its local rank, and returns all failures.
-    const std::vector<RankFailure>& complete_failures(const std::function<RankDeviceNames(unsigned)>& device_of);
-
-    [[nodiscard]] RankOutput& output() { return output_; }
-
-private:
-    Attempt(const Job& job, unsigned number, EventLog* events, std::vector<RankName> names, std::string directory,
-            RankOutput output)
-        : job_(&job), number_(number), events_(events), names_(std::move(names)), directory_(std::move(directory)),
-          output_(std::move(output)) {}
-
-    const Job* job_;
-    unsigned number_;
-    EventLog* events_;
-    std::vector<RankName> names_; ///< by local rank
-    std::string directory_;       ///< of this attempt, with the error.json files; empty: none
-    RankOutput output_;
-    std::vector<RankFailure> failures_;
-};
 
 /// Starts the ranks and waits until they and all processes that they left behind have ended, here and on all nodes that
 /// `control` connects. The first failure ends the others. Returns the exit code of the launcher. `guard_fd`: the job is

@@ -1,25 +1,135 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the parts of a running job share, and the parts that handle signals and watch for hangs.
+// What the parts of a running job share: one start of its ranks, and the parts that handle signals and watch for hangs.
 #pragma once
 
 #include "lib/base/format.h"
 #include "tools/common/print.h"
 #include "tools/common/process.h"
+#include "tools/common/wall_time.h"
+#include "tools/run/failure/events.h"
 #include "tools/run/failure/hang.h"
 #include "tools/run/failure/stacks.h"
 #include "tools/run/job.h"
+#include "tools/run/output/files.h"
+#include "tools/run/output/output.h"
 #include "tools/run/process/process_set.h"
 
 #include <algorithm>
 #include <chrono>
 #include <csignal>
+#include <functional>
 #include <optional>
 #include <string>
+#include <sys/wait.h>
 #include <unistd.h>
 #include <utility>
 #include <vector>
 
 namespace rdma_nccl::run {
+
+/// The ranks of this node from one start to their end: processes, output, files and failures.
+class Attempt {
+public:
+    /// Prepares the output and the directories. `number` is 0 for the first start. `events` may be nullptr.
+    static Result<Attempt> prepare(const Job& job, unsigned number, EventLog* events) {
+        const auto& parent = job.log_directory.empty() ? job.error_directory : job.log_directory;
+        auto directory = parent.empty() ? Result<std::string>() : make_attempt_directory(parent, number);
+        if (!directory) {
+            return tl::unexpected(directory.error());
+        }
+        std::vector<RankName> names;
+        for (unsigned i = 0; i < job.plan.ranks_per_node.value; ++i) {
+            names.push_back({job.node, job.plan.node_rank.value, job.plan.first_rank() + i, i, job.options.role});
+        }
+        std::function<void(unsigned)> first_output;
+        if (events != nullptr) {
+            first_output = [events](unsigned local_rank) { events->first_output(local_rank); };
+        }
+        auto output =
+            RankOutput::start(job.options.output, names, job.log_directory.empty() ? "" : *directory, first_output);
+        if (!output) {
+            return tl::unexpected(output.error());
+        }
+        return Attempt(job, number, events, std::move(names), std::move(*directory), std::move(*output));
+    }
+
+    /// Starts rank `local_rank` of this node. Ranks are started in order.
+    Result<pid_t> start(ProcessSet& processes, const WorldPlan& plan, unsigned local_rank) {
+        auto worker = job_->worker;
+        worker.attempt = number_;
+        worker.error_directory.clear();
+        if (job_->options.torchelastic_environment && !directory_.empty() &&
+            make_rank_directory(directory_, local_rank)) {
+            worker.error_directory = directory_;
+        }
+        const auto binding = worker.placed == nullptr ? Binding() : binding_of(*worker.placed, local_rank);
+        const auto ends = output_.ends_of(local_rank);
+        auto pid = processes.start(job_->commands.at(local_rank),
+                                   worker_environment(plan, local_rank, worker, job_->environment), binding, ends.out,
+                                   ends.err);
+        if (pid) {
+            if (events_ != nullptr) {
+                events_->started(names_[local_rank], *pid);
+            }
+            if (job_->options.output.announce) {
+                output_.say(start_line(names_[local_rank], *pid, wall_time_us()));
+            }
+        }
+        return pid;
+    }
+
+    /// Reports the exit to the event log and, with --announce, on the console.
+    void note_exit(const RankExit& rank_exit) {
+        const int code = exit_code_for_status(rank_exit.status);
+        if (events_ != nullptr) {
+            events_->exited(names_[rank_exit.index], rank_exit.pid, code);
+        }
+        if (job_->options.output.announce) {
+            const auto signal =
+                WIFSIGNALED(rank_exit.status) ? std::optional<int>(WTERMSIG(rank_exit.status)) : std::nullopt;
+            output_.say(end_line(names_[rank_exit.index], rank_exit.pid, wall_time_us(), code, signal));
+        }
+    }
+
+    void add(RankFailure failure) { failures_.push_back(std::move(failure)); }
+
+    /// To be called when all processes have ended. Adds details to the first failure, from its error.json, its output
+    /// and its devices, and returns all failures.
+    const std::vector<RankFailure>& complete_failures(RankDevices& devices) {
+        // Only the first failure gets details: the others follow from it, and a traceback from each of 8,000 ranks
+        // would be too much for the coordinator.
+        if (!failures_.empty()) {
+            auto& failure = failures_.front();
+            const auto device = devices.of(failure.local_rank);
+            failure.gpu_pci = device.gpu_pci;
+            failure.gpu_uuid = device.gpu_uuid;
+            failure.hcas = device.hcas;
+            failure.last_lines = output_.last_errors(failure.local_rank, lines_in_report);
+            if (!directory_.empty()) {
+                read_error_file(format_text("{}/{}/error.json", directory_, failure.local_rank), failure);
+            }
+        }
+        return failures_;
+    }
+
+    [[nodiscard]] RankOutput& output() { return output_; }
+
+private:
+    static constexpr std::size_t lines_in_report = 20;
+
+    Attempt(const Job& job, unsigned number, EventLog* events, std::vector<RankName> names, std::string directory,
+            RankOutput output)
+        : job_(&job), number_(number), events_(events), names_(std::move(names)), directory_(std::move(directory)),
+          output_(std::move(output)) {}
+
+    const Job* job_;
+    unsigned number_;
+    EventLog* events_;
+    std::vector<RankName> names_; ///< by local rank
+    std::string directory_;       ///< of this attempt, with the error.json files; empty: none
+    RankOutput output_;
+    std::vector<RankFailure> failures_;
+};
 
 /// What decides the exit code of this launcher, and when it exits.
 struct JobExit {

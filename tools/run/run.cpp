@@ -19,7 +19,6 @@
 #include "tools/run/placement.h"
 #include "tools/run/preflight.h"
 #include "tools/run/process/process_set.h"
-#include "tools/run/world/rendezvous.h"
 #include "tools/run/world/world.h"
 
 #include <cstdint>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "tools/run/world/rendezvous.h"
+#include "tools/run/world/world.h"
 
 #include "lib/base/format.h"
 #include "lib/net/key.h"

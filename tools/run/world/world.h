@@ -6,15 +6,19 @@
 #pragma once
 
 #include "lib/base/result.h"
+#include "lib/base/unique_fd.h"
 #include "lib/exchange/messages.h"
 #include "lib/placement/visible_gpus.h"
 #include "lib/plan/node_placement.h"
+#include "lib/plan/port_block.h"
 #include "lib/slurm/step.h"
 #include "lib/sys/environment.h"
+#include "tools/run/control/control.h"
 #include "tools/run/options/options.h"
 
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <string>
 #include <utility>
@@ -88,5 +92,21 @@ Variables worker_variables(const WorldPlan& plan, unsigned local_rank, const Wor
 /// Returns the rank's whole environment, each entry as "NAME=value".
 std::vector<std::string> worker_environment(const WorldPlan& plan, unsigned local_rank, const WorkerSettings& settings,
                                             const Environment& base);
+
+// The ports on which the launchers of this world connect, and on which its ranks restart. These functions act.
+
+/// A port that is bound but not listening, so that no other process gets it. A rank can still bind it with
+/// SO_REUSEADDR, as rendezvous servers do, and listen; the kernel gives it to nobody else (measured on Linux 6.18).
+struct HeldPort {
+    UniqueFd socket;
+    std::uint16_t port = 0;
+};
+
+/// Binds any free port of this node. Fails if there is none.
+Result<HeldPort> hold_free_port();
+
+/// Creates the control of this node's launcher. `node`: its name. `range`: that of ports derived from job and step.
+std::unique_ptr<Control> start_control(const Options& options, const Environment& environment, const WorldPlan& plan,
+                                       const std::string& node, const PortRange& range);
 
 } // namespace rdma_nccl::run
