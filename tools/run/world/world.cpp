@@ -28,15 +28,6 @@ struct Found {
     Level level = Level::Option;
 };
 
-/// The places where one value may be found.
-struct Sources {
-    const std::optional<std::string>& option;
-    std::string_view option_name;
-    std::string_view pet;
-    std::string_view variable;
-    std::string_view step = {}; ///< the step's variable; empty: none
-};
-
 std::string quoted(const Found& found) {
     return format_text("{} \"{}\"", found.name, printable(found.text));
 }
@@ -65,14 +56,15 @@ public:
 
 private:
     /// Returns the value from the strongest place that has it and is not weaker than `weakest_`. An empty variable
-    /// counts as unset.
-    [[nodiscard]] std::optional<Found> find(const Sources& sources) const {
-        if (sources.option) {
-            return Found{*sources.option, std::string(sources.option_name), Level::Option};
+    /// counts as unset. `step`: the step's variable, if there is one.
+    [[nodiscard]] std::optional<Found> find(const std::optional<std::string>& option, std::string_view option_name,
+                                            std::string_view pet, std::string_view variable,
+                                            std::string_view step = {}) const {
+        if (option) {
+            return Found{*option, std::string(option_name), Level::Option};
         }
         for (const auto& [name, level] :
-             {std::pair(sources.pet, Level::Pet), std::pair(sources.variable, Level::Variable),
-              std::pair(sources.step, Level::Step)}) {
+             {std::pair(pet, Level::Pet), std::pair(variable, Level::Variable), std::pair(step, Level::Step)}) {
             if (name.empty() || level > weakest_ || (level == Level::Step && !in_step_)) {
                 continue;
             }
@@ -97,7 +89,7 @@ private:
     }
 
     Result<void> plan_ranks() {
-        const auto found = find({options_.nproc_per_node, "--nproc-per-node", "PET_NPROC_PER_NODE", {}});
+        const auto found = find(options_.nproc_per_node, "--nproc-per-node", "PET_NPROC_PER_NODE", {});
         const std::string word = found ? found->text : "gpu";
         // The plugin's own number is also that of the node's GPUs.
         by_gpus_ = !found || word == "gpu" || (found->level == Level::Pet && environment_.ours().contains(found->name));
@@ -151,9 +143,9 @@ private:
         if (options_.standalone) {
             return plan_standalone();
         }
-        auto found = find({options_.nnodes, "--nnodes", "PET_NNODES", "NNODES", "SLURM_STEP_NUM_NODES"});
+        auto found = find(options_.nnodes, "--nnodes", "PET_NNODES", "NNODES", "SLURM_STEP_NUM_NODES");
         if (!found) {
-            found = find({options_.nnodes, "--nnodes", "PET_NNODES", "NNODES", "SLURM_NNODES"});
+            found = find(options_.nnodes, "--nnodes", "PET_NNODES", "NNODES", "SLURM_NNODES");
         }
         if (!found) {
             plan_.nodes = {1, "this node alone"};
@@ -225,7 +217,7 @@ private:
     }
 
     Result<void> plan_node_rank() {
-        const auto found = find({options_.node_rank, "--node-rank", "PET_NODE_RANK", "NODE_RANK", "SLURM_NODEID"});
+        const auto found = find(options_.node_rank, "--node-rank", "PET_NODE_RANK", "NODE_RANK", "SLURM_NODEID");
         if (!found && plan_.nodes.value > 1) {
             return fail(format_text("{} nodes ({}), but nothing tells which of them this is: give --node-rank",
                                     plan_.nodes.value, plan_.nodes.source));
@@ -271,7 +263,7 @@ private:
     }
 
     Result<void> plan_address() {
-        const auto found = find({options_.master_addr, "--master-addr", "PET_MASTER_ADDR", "MASTER_ADDR"});
+        const auto found = find(options_.master_addr, "--master-addr", "PET_MASTER_ADDR", "MASTER_ADDR");
         if (found) {
             std::string_view address = found->text;
             if (address.starts_with('[') && address.ends_with(']')) {
@@ -316,7 +308,7 @@ private:
     }
 
     Result<void> plan_port() {
-        const auto found = find({options_.master_port, "--master-port", "PET_MASTER_PORT", "MASTER_PORT"});
+        const auto found = find(options_.master_port, "--master-port", "PET_MASTER_PORT", "MASTER_PORT");
         const auto given = found ? parse_number<std::uint16_t>(found->text) : std::nullopt;
         const bool alone = plan_.nodes.value == 1;
         if (found && (!given || (*given == 0 && !alone))) {
