@@ -12,6 +12,7 @@
 #include <algorithm>
 #include <span>
 #include <string_view>
+#include <utility>
 
 namespace rdma_nccl::run {
 
@@ -46,24 +47,16 @@ std::string help_text() {
     return text;
 }
 
-/// A word that names an option: "--log_dir=x" gives "--log-dir" and "x", "-r3" gives "-r" and "3".
-struct OptionWord {
-    std::string name;
-    std::optional<std::string_view> value;
-};
-
-OptionWord read_word(std::string_view word) {
+/// Splits a word that names an option: "--log_dir=x" gives "--log-dir" and "x", "-r3" gives "-r" and "3".
+std::pair<std::string, std::optional<std::string_view>> read_word(std::string_view word) {
     if (word.starts_with("--")) {
-        const auto [name, value] = split_once(word, '=');
-        OptionWord read{std::string(name), value};
-        std::replace(read.name.begin(), read.name.end(), '_', '-');
-        return read;
+        const auto [key, value] = split_once(word, '=');
+        std::string name(key);
+        std::ranges::replace(name, '_', '-');
+        return {name, value};
     }
-    OptionWord read{std::string(word.substr(0, 2)), std::nullopt};
-    if (word.size() > 2) {
-        read.value = word.substr(word[2] == '=' ? 3 : 2);
-    }
-    return read;
+    const auto value = word.size() > 2 ? std::optional(word.substr(word[2] == '=' ? 3 : 2)) : std::nullopt;
+    return {std::string(word.substr(0, 2)), value};
 }
 
 /// Finds an option by its name, its letter, or a prefix that is unique among torchrun's options (argparse,

@@ -107,9 +107,7 @@ struct Options {
 };
 
 /// Parses `arguments`, the words after "run". Options end at "--" or at the first word that is not an option. PROGRAM
-/// follows, and all words after it belong to the program. But with --rank, a word ":" ends a program's
-/// arguments, and the next program follows ([--rank RANGES] [--] PROGRAM [ARGS...]); an argument of two or more colons
-/// loses one colon.
+/// follows, and all words after it belong to it, or with --rank also to other programs (split_programs()).
 ///
 /// As in torchrun, a long option may be abbreviated if the prefix is unique among torchrun's options, and an option
 /// that is not on the command line is read from PET_<OPTION> in `environment` if that is set and not empty. Fails with
