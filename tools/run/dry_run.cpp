@@ -47,7 +47,7 @@ std::vector<DryRank> ranks_of(const Job& job) {
                          .command = job.commands.at(i),
                          .devices = devices.of(i),
                          .binding = job.worker.placed == nullptr ? Binding() : binding_of(*job.worker.placed, i),
-                         .variables = worker_variables(job.plan, i, job.worker, job.environment)});
+                         .variables = worker_variables(job.plan, job.options, i, job.worker, job.environment)});
     }
     return ranks;
 }

@@ -65,8 +65,8 @@ public:
         const auto binding = worker.placed == nullptr ? Binding() : binding_of(*worker.placed, local_rank);
         const auto ends = output_.ends_of(local_rank);
         auto pid = processes.start(job_->commands.at(local_rank),
-                                   worker_environment(plan, local_rank, worker, job_->environment), binding, ends.out,
-                                   ends.err);
+                                   worker_environment(plan, job_->options, local_rank, worker, job_->environment),
+                                   binding, ends.out, ends.err);
         if (pid) {
             if (events_ != nullptr) {
                 events_->started(names_[local_rank], *pid);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lib/base/format.h"
+#include "lib/base/text.h"
 #include "lib/fabric/fabric.h"
 #include "lib/fabric/readers.h"
 #include "lib/plan/head_address.h"
@@ -33,7 +34,6 @@ namespace rdma_nccl::run {
 
 namespace {
 
-constexpr int exit_usage = 2;
 constexpr int exit_not_ready = 1; ///< as for all failures of the launcher itself
 
 /// Node ranks are Slurm's node ids here. So rank 0 is on the first node of the list, whichever node has task 0.
@@ -92,8 +92,7 @@ void fill_standard_descriptors() {
 }
 
 std::string temporary_directory(const Environment& environment) {
-    const auto directory = environment.get("TMPDIR");
-    return directory && !directory->empty() ? *directory : "/tmp";
+    return text_if_any(environment.get("TMPDIR").value_or("")).value_or("/tmp");
 }
 
 std::optional<PrivateDirectory> make_error_directory(const Environment& environment) {
@@ -134,7 +133,8 @@ int run_ranks(Job job) {
         return report_error(logs.error(), 1);
     }
     job.log_directory = *logs;
-    auto directory = job.worker.torchelastic && logs->empty() ? make_error_directory(job.environment) : std::nullopt;
+    auto directory =
+        job.options.torchelastic_environment && logs->empty() ? make_error_directory(job.environment) : std::nullopt;
     job.error_directory = directory ? directory->path() : "";
     std::set<int> handled = job.options.end_signals;
     for (const auto& [from, to] : job.options.on_signal) {
@@ -212,33 +212,28 @@ void report_plan(const Options& options, const WorldPlan& plan) {
 int plan_and_run(const Options& options, const Environment& environment) {
     const auto settings = settings_of(options);
     if (!settings) {
-        return report_error(settings.error(), exit_usage);
+        return report_error(settings.error(), exit_bad_line);
     }
     const auto root = SysRoot::open(settings->root);
     if (!root) {
-        return report_error(root.error(), exit_usage);
+        return report_error(root.error(), exit_bad_line);
     }
     HeldPort held; // until the ranks have ended
     const auto plan = plan_world(options, environment, ask_machine(*root, environment, held));
     if (!plan) {
-        return report_error(plan.error(), exit_usage);
+        return report_error(plan.error(), exit_bad_line);
     }
     report_plan(options, *plan);
     const unsigned ranks = plan->ranks_per_node.value;
     auto commands = find_commands(options, environment, plan->world_size(), plan->first_rank(), ranks);
     if (!commands) {
         const auto& error = commands.error();
-        return report_error(error, error.os_error == 0 ? exit_usage : exit_code_for_exec_error(error.os_error));
+        return report_error(error, error.os_error == 0 ? exit_bad_line : exit_code_for_exec_error(error.os_error));
     }
     const auto placed = find_placement(*root, environment, settings->bind, ranks);
     Job job{.plan = *plan,
             .commands = std::move(*commands),
-            .worker = {.allowed_cpus = count_allowed_cpus(),
-                       .torchelastic = options.torchelastic_environment,
-                       .placed = placed ? &*placed : nullptr,
-                       .role = options.role,
-                       .max_restarts = options.max_restarts,
-                       .virtual_local_rank = options.virtual_local_rank},
+            .worker = {.allowed_cpus = count_allowed_cpus(), .placed = placed ? &*placed : nullptr},
             .environment = environment,
             .options = options,
             .root = *root,
@@ -261,7 +256,7 @@ int run_command(const std::vector<std::string>& arguments) {
     const auto environment = Environment::from(environ);
     const auto options = run::parse_options(arguments, environment);
     if (!options) {
-        return run::report_error(options.error(), run::exit_usage);
+        return run::report_error(options.error(), exit_bad_line);
     }
     if (options->help) {
         return std::fputs(options->help->c_str(), stdout) < 0 || std::fflush(stdout) != 0 ? 1 : 0;
