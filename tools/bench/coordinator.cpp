@@ -25,7 +25,7 @@ class Workers {
 public:
     Workers(const measure::World& world, const Options& options) : world_(world), options_(options) {}
 
-    [[nodiscard]] bool all_joined() const { return joined_.size() >= world_.workers; }
+    [[nodiscard]] bool complete() const { return joined_.size() >= world_.workers; }
 
     void join(unsigned worker, const Json& hello) {
         joined_.insert(worker);
@@ -188,16 +188,11 @@ private:
 
     /// Waits for the workers. Returns false if the measurement ends before it starts.
     bool gather() {
-        report_.ended_early = measure::await_workers(
-            head_, time_, progress_,
-            {.complete = [this] { return workers_.all_joined(); },
-             .missing = [this] { return workers_.missing(); },
-             .join = [this](unsigned worker, const Json& hello) { workers_.join(worker, hello); },
-             .lose = [this](unsigned worker, const std::string& why) { workers_.lose(worker, why); }});
+        report_.ended_early = measure::await_workers(head_, time_, progress_, workers_);
         if (!report_.ended_early.empty()) {
             return false;
         }
-        if (!workers_.all_joined()) {
+        if (!workers_.complete()) {
             progress_.say(format_text("warning: going on without {}, which did not come within {}", workers_.missing(),
                                       measure::format_duration(options_.join_time)));
         }
@@ -270,16 +265,16 @@ private:
         const auto what = format_text("{}: {} {}, {} ({}){}", which, ranks, unit, run.name, run.what, left);
         progress_.say(what);
         const unsigned rings = rings_of(*places);
-        const auto end = carry_out({head_, options_, workers_.peers, losses_}, {number, std::move(*places), rings}, run,
-                                   time_.deadline, [&](const ResultRow& row) {
-                                       progress_.show(format_text("{}: {} of {}: {:.1f} Gb/s", what, row.operation,
-                                                                  format_bytes(row.bytes), row.out_of_place.busbw * 8),
-                                                      measure::Clock::now());
-                                   });
+        report_.ended_early =
+            carry_out({head_, options_, workers_.peers, losses_}, {number, std::move(*places), rings}, run,
+                      time_.deadline, [&](const ResultRow& row) {
+                          progress_.show(format_text("{}: {} of {}: {:.1f} Gb/s", what, row.operation,
+                                                     format_bytes(row.bytes), row.out_of_place.busbw * 8),
+                                         measure::Clock::now());
+                      });
         if (!run.problem.empty()) {
             progress_.say(format_text("warning: {}", run.problem));
         }
-        report_.ended_early = end == RunEnd::Done ? "" : end == RunEnd::Interrupted ? "interrupted" : "time limit";
     }
 
     measure::Coordinator& head_;

@@ -37,11 +37,9 @@ struct RunPlan {
     unsigned rings = 0;           ///< with `host`
 };
 
-enum class RunEnd { Done, Interrupted, TimeLimit };
-
-/// Carries out a run and fills in its results. Returns when all ranks have ended and their nodes have sent their
-/// counters. Calls `on_row` for each result.
-RunEnd carry_out(const RunContext& context, RunPlan plan, Run& run, std::optional<measure::Clock::time_point> deadline,
-                 std::function<void(const ResultRow&)> on_row);
+/// Carries out a run and fills in its results. Calls `on_row` for each. Returns when all ranks have ended and their
+/// nodes have sent their counters: "interrupted" or "time limit" if it was ended early, else an empty text.
+std::string carry_out(const RunContext& context, RunPlan plan, Run& run,
+                      std::optional<measure::Clock::time_point> deadline, std::function<void(const ResultRow&)> on_row);
 
 } // namespace rdma_nccl::bench

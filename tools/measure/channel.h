@@ -47,12 +47,6 @@ Result<World> find_world(const Environment& environment, std::string node, std::
 /// Limit of a message in bytes.
 inline constexpr std::size_t max_message_bytes = std::size_t{4} << 20;
 
-/// Writes `message` on one line; replaces bytes that are not UTF-8.
-std::string format_message(const Json& message);
-/// Parses an object. Returns nullopt for anything else, and for an object nested deeper than any of ours, because
-/// copying or writing it would need as much stack.
-std::optional<Json> parse_message(std::string_view text);
-
 struct Event {
     enum class Kind {
         Joined,      ///< `message` is the worker's hello

@@ -214,32 +214,6 @@ double TimeLimits::seconds() const {
     return std::chrono::duration<double>(Clock::now() - started).count();
 }
 
-std::string await_workers(Coordinator& coordinator, const TimeLimits& time, Progress& progress,
-                          const JoinCallbacks& callbacks) {
-    while (!callbacks.complete()) {
-        const auto now = Clock::now();
-        if (time.deadline && now >= *time.deadline) {
-            return "time limit";
-        }
-        if (now >= time.join_until) {
-            break;
-        }
-        if (now - time.started > std::chrono::seconds(3) && progress.due(now)) {
-            progress.show(format_text("waiting for {}", callbacks.missing()), now);
-        }
-        const auto event = coordinator.next(std::min(now + milliseconds(500), time.join_until));
-        if (event.kind == Event::Kind::Interrupted) {
-            return format_text("interrupted by {}", event.why);
-        }
-        if (event.kind == Event::Kind::Joined) {
-            callbacks.join(event.worker, event.message);
-        } else if (event.kind == Event::Kind::Lost) {
-            callbacks.lose(event.worker, event.why);
-        }
-    }
-    return "";
-}
-
 unsigned terminal_columns(int fd) {
     winsize size{};
     return ::ioctl(fd, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? size.ws_col : 80;

@@ -4,11 +4,12 @@
 // and never overwrites other programs' files.
 #pragma once
 
-#include "lib/base/json.h"
+#include "lib/base/format.h"
 #include "lib/settings/settings.h"
 #include "tools/common/settings_options.h"
 #include "tools/measure/channel.h"
 
+#include <algorithm>
 #include <chrono>
 #include <functional>
 #include <optional>
@@ -111,17 +112,31 @@ struct TimeLimits {
     std::optional<Clock::time_point> deadline;
 };
 
-/// The coordinator's callbacks while it waits for workers.
-struct JoinCallbacks {
-    std::function<bool()> complete;
-    std::function<std::string()> missing;
-    std::function<void(unsigned worker, const Json& hello)> join;
-    std::function<void(unsigned worker, const std::string& why)> lose;
-};
-
-/// Waits for all workers, until the time for that is over. Returns why the measurement must end before it starts, or an
-/// empty text.
-std::string await_workers(Coordinator& coordinator, const TimeLimits& time, Progress& progress,
-                          const JoinCallbacks& callbacks);
+/// Waits for all workers, until the time for that is over. `workers` has complete(), missing(), join() and lose().
+/// Returns why the measurement must end before it starts, or an empty text.
+std::string await_workers(Coordinator& coordinator, const TimeLimits& time, Progress& progress, auto& workers) {
+    while (!workers.complete()) {
+        const auto now = Clock::now();
+        if (time.deadline && now >= *time.deadline) {
+            return "time limit";
+        }
+        if (now >= time.join_until) {
+            break;
+        }
+        if (now - time.started > std::chrono::seconds(3) && progress.due(now)) {
+            progress.show(format_text("waiting for {}", workers.missing()), now);
+        }
+        const auto event = coordinator.next(std::min(now + std::chrono::milliseconds(500), time.join_until));
+        if (event.kind == Event::Kind::Interrupted) {
+            return format_text("interrupted by {}", event.why);
+        }
+        if (event.kind == Event::Kind::Joined) {
+            workers.join(event.worker, event.message);
+        } else if (event.kind == Event::Kind::Lost) {
+            workers.lose(event.worker, event.why);
+        }
+    }
+    return "";
+}
 
 } // namespace rdma_nccl::measure

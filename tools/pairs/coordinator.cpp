@@ -236,12 +236,7 @@ Report coordinate(measure::Coordinator& coordinator, const measure::World& world
     report.measure = options.measure;
     report.on_gpu = options.measure.gpu;
     report.with_tcp = options.measure.tcp;
-    report.ended_early =
-        measure::await_workers(coordinator, time, progress,
-                               {.complete = [&] { return roster.complete(); },
-                                .missing = [&] { return roster.missing(); },
-                                .join = [&](unsigned worker, const Json& hello) { roster.join(worker, hello); },
-                                .lose = [&](unsigned worker, const std::string& why) { roster.lose(worker, why); }});
+    report.ended_early = measure::await_workers(coordinator, time, progress, roster);
     const bool gathered = report.ended_early.empty();
     roster.close(gathered ? format_text("it did not come within {}", measure::format_duration(options.join_time)) : "");
     report.nodes = roster.nodes();

@@ -291,9 +291,8 @@ Result<void> run_rank(RankChannel& channel) {
             channel.say({{"row", row_json(*row)}});
         }
     }
-    channel.say({{"done",
-                  {{"library", format_text("{} ring{}, {}", order->rings, order->rings == 1 ? "" : "s",
-                                           order->verbs ? "RDMA WRITE" : "a TCP connection each")}}}});
+    const auto* const how = order->verbs ? "RDMA WRITE" : "a TCP connection each";
+    channel.say({{"done", {{"library", format_text("{}, {}", format_count(order->rings, "ring"), how)}}}});
     // The neighbours' last bytes may still be in flight. So the queue pairs stay until all ranks have reported "done".
     channel.at("ending");
     (void)channel.hear("leave");
