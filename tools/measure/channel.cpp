@@ -50,17 +50,6 @@ sigset_t block_signals(std::initializer_list<int> numbers, sigset_t* before) {
     return set;
 }
 
-/// Waits for `events`. Returns false if none happens before the deadline.
-bool wait_for(int fd, short events, Clock::time_point deadline) {
-    std::array item{pollfd{fd, events, 0}};
-    while (poll_until(item, deadline) <= 0) {
-        if (Clock::now() >= deadline) {
-            return false;
-        }
-    }
-    return true;
-}
-
 /// The workers' connections; lib/net calls their listening side the coordinator, too.
 using Connections = rdma_nccl::Coordinator;
 
@@ -180,6 +169,16 @@ private:
 };
 
 } // namespace
+
+bool wait_for(int fd, short events, Clock::time_point deadline) {
+    std::array item{pollfd{fd, events, 0}};
+    while (poll_until(item, deadline) <= 0) {
+        if (Clock::now() >= deadline) {
+            return false;
+        }
+    }
+    return true;
+}
 
 Result<std::unique_ptr<Coordinator>> Coordinator::listen(const World& world) {
     raise_descriptor_limit();

@@ -44,6 +44,9 @@ struct World {
 Result<World> find_world(const Environment& environment, std::string node, std::string_view subcommand,
                          KeyPurpose purpose);
 
+/// Waits for `events` of poll(2). Returns false if none happens before the deadline.
+bool wait_for(int fd, short events, Clock::time_point deadline);
+
 /// Limit of a message in bytes.
 inline constexpr std::size_t max_message_bytes = std::size_t{4} << 20;
 

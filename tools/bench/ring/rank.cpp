@@ -31,30 +31,20 @@ RingPart ring_part(std::size_t count, unsigned ranks, unsigned index) {
 Result<void> ring_all_reduce(const RingExchange& exchange, unsigned rank, unsigned ranks, std::span<const float> send,
                              std::span<float> receive) {
     const auto part = [&](unsigned back) { return ring_part(send.size(), ranks, (rank + 2 * ranks - back) % ranks); };
-    for (unsigned step = 0; step + 1 < ranks; ++step) {
+    for (unsigned step = 0; step < 2 * (ranks - 1); ++step) {
         const auto out = part(step);
         const auto in = part(step + 1);
         RingStep now;
         now.out = (step == 0 ? send : std::span<const float>(receive)).subspan(out.first, out.count);
         now.in_count = in.count;
-        now.arrived = [&](std::span<const float> values, std::size_t first) {
-            const float* const own = &send[in.first + first];
-            float* const sum = &receive[in.first + first];
-            for (std::size_t i = 0; i < values.size(); ++i) {
-                sum[i] = values[i] + own[i];
-            }
-        };
-        if (auto done = exchange(now); !done) {
-            return done;
+        if (step + 1 >= ranks) {
+            now.places = {.out = out.first, .in = in.first};
+        } else {
+            now.arrived = [&](std::span<const float> values, std::size_t first) {
+                const auto at = static_cast<std::ptrdiff_t>(in.first + first);
+                std::transform(values.begin(), values.end(), send.begin() + at, receive.begin() + at, std::plus());
+            };
         }
-    }
-    for (unsigned step = 0; step + 1 < ranks; ++step) {
-        const auto out = part(step + ranks - 1); // which is part rank + 1 - step
-        const auto in = part(step);
-        RingStep now;
-        now.out = std::span<const float>(receive).subspan(out.first, out.count);
-        now.in_count = in.count;
-        now.places = {.out = out.first, .in = in.first};
         if (auto done = exchange(now); !done) {
             return done;
         }
@@ -127,23 +117,21 @@ public:
         if (next.size() != links_.size() || previous.size() != links_.size()) {
             return fail("a neighbour has another number of rings");
         }
-        for (std::size_t i = 0; i < links_.size(); ++i) {
-            if (auto done = links_[i]->connect(next[i], previous[i]); !done) {
-                return done;
-            }
+        Result<void> done;
+        for (std::size_t i = 0; i < links_.size() && done; ++i) {
+            done = links_[i]->connect(next[i], previous[i]);
         }
-        return {};
+        return done;
     }
 
     /// `values`: the number of values per ring.
     Result<void> all_reduce(std::size_t values, unsigned times) {
         return for_all([&](unsigned ring) -> Result<void> {
-            for (unsigned i = 0; i < times; ++i) {
-                if (auto done = go_around(ring, values); !done) {
-                    return done;
-                }
+            Result<void> done;
+            for (unsigned i = 0; i < times && done; ++i) {
+                done = go_around(ring, values);
             }
-            return {};
+            return done;
         });
     }
 
@@ -151,10 +139,9 @@ public:
     /// it.
     Result<double> sum(double value) {
         std::ranges::fill(links_.front()->send_buffer().first(order_.ranks), static_cast<float>(value));
-        if (auto done = go_around(0, order_.ranks); !done) {
-            return tl::unexpected(done.error());
-        }
-        return static_cast<double>(links_.front()->receive_buffer().front());
+        return go_around(0, order_.ranks).map([this] {
+            return static_cast<double>(links_.front()->receive_buffer().front());
+        });
     }
 
     /// Does one all-reduce of known values and returns the number of wrong values in this rank.
@@ -303,11 +290,11 @@ Result<void> run_rank(RankChannel& channel) {
 
 int run_ring_rank() {
     RankChannel channel(channel_fd);
-    const auto done = run_rank(channel);
-    if (!done) {
+    if (const auto done = run_rank(channel); !done) {
         channel.say({{"failed", done.error().message}, {"remote", false}});
+        return exit_failed;
     }
-    return done ? 0 : exit_failed;
+    return 0;
 }
 
 } // namespace rdma_nccl::bench
