@@ -7,7 +7,6 @@
 #include "tools/measure/command.h"
 #include "tools/node/node_plan.h"
 
-#include <chrono>
 #include <optional>
 #include <string>
 #include <vector>
@@ -23,7 +22,7 @@ struct Options : measure::Options {
     std::optional<unsigned> rings;   ///< number of rings with `host`; absent: one per HCA
     std::string nccl;                ///< NCCL's file or directory; empty: search for it (probe.cpp)
     unsigned ranks_per_gpu = 1; ///< each rank pretends to be on a node of its own, to try the network path on one GPU
-    std::chrono::milliseconds limit{60000}; ///< end a run after this long without progress
+    double limit_s = 60;        ///< end a run after this long without progress
 };
 
 /// The command's exit code on the coordinator: 0 good, 1 warnings, 2 critical (RDMA was meant but not used, wrong

@@ -21,8 +21,6 @@ struct LineOptions {
     std::vector<std::string> operations = {"all_reduce"};
     std::string first = "1M", last = "1G";
     unsigned factor = 4;
-    double limit_s = 60;
-    measure::LimitOptions limits;
     unsigned rings = 0;
     bool no_check = false;
     bool ring_rank = false;
@@ -60,8 +58,6 @@ Result<Options> options_of(const LineOptions& line) {
         options.work.operations.push_back(parse_collective(name).value_or(Collective::AllReduce));
     }
     options.work.check = !line.no_check;
-    options.limit = measure::to_milliseconds(line.limit_s);
-    line.limits.apply(options);
     if (line.rings > 0) {
         options.rings = line.rings;
     }
@@ -175,9 +171,9 @@ void add_command(const Subcommand& app, int& exit_code) {
                                                  "bench");
     add_runs(command, *line);
     add_measure(command, *line);
-    command.number("--limit", line->limit_s, "end a run after this long without progress", 1.0, measure::max_seconds,
-                   "SECONDS");
-    measure::add_limits(command, line->limits);
+    command.number("--limit", line->options.limit_s, "end a run after this long without progress", 1.0,
+                   measure::max_seconds, "SECONDS");
+    measure::add_limits(command, line->options);
     measure::add_formats(command, line->options, "write a line for each size of each run as CSV; - prints it",
                          "write a page with the bandwidths over the sizes");
     add_settings_options(command, line->options.settings);

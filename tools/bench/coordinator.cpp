@@ -194,7 +194,7 @@ private:
         }
         if (!workers_.complete()) {
             progress_.say(format_text("warning: going on without {}, which did not come within {}", workers_.missing(),
-                                      measure::format_duration(options_.join_time)));
+                                      measure::format_duration(options_.join_time())));
         }
         if (!options_.host) {
             workers_.share();

@@ -6,6 +6,7 @@
 #include "lib/exchange/messages.h"
 
 #include <algorithm>
+#include <climits>
 #include <set>
 #include <utility>
 
@@ -100,7 +101,7 @@ public:
         }
         const auto most =
             std::ranges::max_element(by_activity, {}, [](const auto& entry) { return entry.second.size(); });
-        const auto limit = static_cast<double>(context_.options.limit.count()) / 1000;
+        const auto limit = context_.options.limit_s;
         if (by_activity.size() == 1) {
             return format_text(
                 "nothing happened for {:g} s, while all ranks were at: {}; run again with NCCL_DEBUG=INFO", limit,
@@ -142,10 +143,11 @@ public:
         std::string ended_early;
         bool hangs = false;
         start();
+        const auto limit = measure::to_milliseconds(context_.options.limit_s);
         std::optional<Time> stop_at;
         std::optional<Time> give_up;
         while (!ranks_.have_ended() && !(give_up && measure::Clock::now() >= *give_up)) {
-            auto until = give_up ? *give_up : stop_at ? *stop_at : last_progress_ + context_.options.limit;
+            auto until = give_up ? *give_up : stop_at ? *stop_at : last_progress_ + limit;
             until = deadline && !stopped_ ? std::min(until, *deadline) : until;
             const auto event = context_.head.next(until);
             const auto now = measure::Clock::now();
@@ -161,7 +163,7 @@ public:
                 ended_early = "time limit";
                 stop_at = now;
             }
-            if (!stop_at && now >= last_progress_ + context_.options.limit) {
+            if (!stop_at && now >= last_progress_ + limit) {
                 hangs = true;
                 stop_at = now;
             }
@@ -337,18 +339,15 @@ private:
 
     /// Returns the first worker of each node that has ranks: the one with the lowest local number.
     [[nodiscard]] std::set<unsigned> watchers() const {
-        std::set<std::string> nodes;
+        std::map<std::string, std::pair<unsigned, unsigned>> first; // by node: local number, and worker
         for (const auto& rank : ranks_.all) {
             if (const auto peer = context_.peers.find(rank.place.worker); peer != context_.peers.end()) {
-                nodes.insert(peer->second.offer.node);
+                first.try_emplace(peer->second.offer.node, UINT_MAX, UINT_MAX);
             }
         }
-        std::map<std::string, std::pair<unsigned, unsigned>> first; // by node: local number, and worker
         for (const auto& [worker, peer] : context_.peers) {
-            if (nodes.contains(peer.offer.node)) {
-                const std::pair candidate(peer.node.local, worker);
-                auto& best = first.try_emplace(peer.offer.node, candidate).first->second;
-                best = std::min(best, candidate);
+            if (const auto best = first.find(peer.offer.node); best != first.end()) {
+                best->second = std::min(best->second, std::pair(peer.node.local, worker));
             }
         }
         std::set<unsigned> workers;

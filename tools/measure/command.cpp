@@ -14,6 +14,7 @@
 #include <array>
 #include <cerrno>
 #include <cstring>
+#include <filesystem>
 #include <sys/ioctl.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -28,14 +29,6 @@ constexpr unsigned public_file = 0644;
 
 constexpr std::chrono::milliseconds between_drawings(200);
 constexpr std::chrono::seconds between_lines(30);
-
-std::string absolute(const std::string& path) {
-    if (path.starts_with('/')) {
-        return path;
-    }
-    std::string here(4096, '\0');
-    return ::getcwd(here.data(), here.size()) != nullptr ? format_text("{}/{}", here.c_str(), path) : path;
-}
 
 /// Recognizes a result of rdma-nccl by its start: the headers of pairs::format_csv() and bench_csv(), or the generator
 /// in tools/html/page.html.
@@ -59,13 +52,13 @@ std::string conflict_of_outputs(bool json, const std::string& csv, const std::st
 /// not exist, is empty, or is an earlier result of `rdma-nccl pairs` or `bench`.
 Result<void> may_overwrite(const std::string& path) {
     constexpr std::size_t enough = 1024;
-    const auto whole = absolute(path);
+    std::error_code no_directory; // an empty path, which access(2) refuses
+    const auto whole = std::filesystem::absolute(path, no_directory);
     const auto shown = printable(path, 200);
-    const auto slash = whole.rfind('/');
-    const auto directory = slash == 0 || slash == std::string::npos ? "/" : whole.substr(0, slash);
+    const auto directory = whole.parent_path();
     if (::access(directory.c_str(), W_OK | X_OK) != 0) {
         const int error = errno;
-        return fail(format_text("{} cannot be written: {}: {}", shown, printable(directory, 200),
+        return fail(format_text("{} cannot be written: {}: {}", shown, printable(directory.string(), 200),
                                 std::strerror(error)), // NOLINT(concurrency-mt-unsafe): one thread
                     error);
     }
@@ -76,9 +69,7 @@ Result<void> may_overwrite(const std::string& path) {
     if (!S_ISREG(status.st_mode)) {
         return fail(format_text("{} is no regular file; name one", shown));
     }
-    const auto root = SysRoot::open("/");
-    const auto start = root ? root->read(whole, enough) : tl::unexpected(root.error());
-    if (!start || !is_result_file(*start)) {
+    if (const auto start = read_user_file(whole, enough); !start || !is_result_file(*start)) {
         return fail(format_text("{} is there, and no result of rdma-nccl; name another file, or remove it", shown));
     }
     return {};
@@ -97,13 +88,13 @@ bool can_write_results(const std::string& csv, const std::string& html) {
 
 /// Writes the whole file or nothing. Prints what is wrong, and returns false.
 bool write_result(const std::string& path, std::string_view text) {
-    auto done = may_overwrite(path); // much may have changed since the start
-    if (done) {
-        done = replace_file(path, text, public_file).map_error([&](const Error& error) {
+    // Much may have changed since the start.
+    const auto done = may_overwrite(path).and_then([&] {
+        return replace_file(path, text, public_file).map_error([&](const Error& error) {
             return Error{format_text("the result is not in {}: {}", printable(path, 200), error.message),
                          error.os_error};
         });
-    }
+    });
     if (!done) {
         print_error(done.error().message);
     }
@@ -121,7 +112,7 @@ int run_coordinator(const Command& command, const Options& options, World world,
     // the coordinator reports it.
     const auto dismiss = [&] {
         constexpr std::chrono::seconds to_join(15);
-        shutdown_workers(**coordinator, world.workers, std::min<milliseconds>(to_join, options.join_time), true);
+        shutdown_workers(**coordinator, world.workers, std::min<milliseconds>(to_join, options.join_time()), true);
     };
     if (!can_write_results(options.csv, options.html)) {
         dismiss();
@@ -145,23 +136,11 @@ int run_coordinator(const Command& command, const Options& options, World world,
 
 } // namespace
 
-std::chrono::milliseconds to_milliseconds(double seconds) {
-    constexpr double thousand = 1000;
-    return std::chrono::milliseconds(static_cast<std::int64_t>(seconds * thousand));
-}
-
-void LimitOptions::apply(Options& options) const {
-    options.join_time = to_milliseconds(join_s);
-    if (time_limit_s > 0) {
-        options.time_limit = to_milliseconds(time_limit_s);
-    }
-}
-
-void add_limits(const Subcommand& command, LimitOptions& limits) {
-    command.option("--time-limit", limits.time_limit_s, "stop after this long, and report what is known")
+void add_limits(const Subcommand& command, Options& options) {
+    command.option("--time-limit", options.time_limit_s, "stop after this long, and report what is known")
         .type_name("SECONDS")
         .range(1.0, max_seconds);
-    command.number("--join", limits.join_s, "how long to wait for the nodes", 1.0, max_seconds, "SECONDS");
+    command.number("--join", options.join_s, "how long to wait for the nodes", 1.0, max_seconds, "SECONDS");
 }
 
 void add_formats(const Subcommand& command, Options& options, const char* csv, const char* html) {
@@ -204,9 +183,9 @@ bool write_formats(const Formats& formats, const Options& options) {
     return csv_written && html_written;
 }
 
-TimeLimits::TimeLimits(const Options& options) : started(Clock::now()), join_until(started + options.join_time) {
-    if (options.time_limit) {
-        deadline = started + *options.time_limit;
+TimeLimits::TimeLimits(const Options& options) : started(Clock::now()), join_until(started + options.join_time()) {
+    if (options.time_limit_s > 0) {
+        deadline = started + to_milliseconds(options.time_limit_s);
     }
 }
 

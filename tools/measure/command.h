@@ -18,29 +18,25 @@
 
 namespace rdma_nccl::measure {
 
+inline std::chrono::milliseconds to_milliseconds(double seconds) {
+    return std::chrono::milliseconds(static_cast<std::int64_t>(seconds * 1000));
+}
+
 /// The same on all workers.
 struct Options {
     SettingsOptions settings;
-    std::optional<std::chrono::milliseconds> time_limit;
-    std::chrono::milliseconds join_time{60000}; ///< how long to wait for workers
+    double time_limit_s = 0; ///< 0: none
+    double join_s = 60;      ///< how long to wait for workers
     bool json = false;
     bool quiet = false;    ///< show no progress
     std::string csv, html; ///< files; "-": stdout; empty: none
-};
 
-/// The limits as given on the command line.
-struct LimitOptions {
-    double time_limit_s = 0; ///< 0: none
-    double join_s = 60;
-
-    void apply(Options& options) const;
+    [[nodiscard]] std::chrono::milliseconds join_time() const { return to_milliseconds(join_s); }
 };
 
 inline constexpr double max_seconds = 7 * 86400.0;
 
-std::chrono::milliseconds to_milliseconds(double seconds);
-
-void add_limits(const Subcommand& command, LimitOptions& limits);
+void add_limits(const Subcommand& command, Options& options);
 
 /// `csv`, `html`: help texts that describe these files.
 void add_formats(const Subcommand& command, Options& options, const char* csv, const char* html);
