@@ -136,21 +136,6 @@ int write_report(const Report& report, const Options& options) {
     return measure::write_formats(forms, options) ? summary.exit_code : exit_cannot_tell;
 }
 
-int run_command(const Options& options) {
-    return measure::run_command(
-        {.name = "bench",
-         .purpose = KeyPurpose::Bench,
-         .own_part = "the ranks",
-         .suits = {},
-         .take_part = [&](const auto& world, const auto& /*settings*/) { return serve_ranks(world, options); },
-         .lead = [&](auto& head, const auto& world, auto& progress) -> measure::ReportPrinter {
-             return [&options, report = coordinate_runs(head, world, options, progress)] {
-                 return write_report(report, options);
-             };
-         }},
-        options);
-}
-
 int run_line(const LineOptions& line) {
     if (line.ring_rank) {
         return run_ring_rank();
@@ -160,7 +145,18 @@ int run_line(const LineOptions& line) {
         print_error(options.error().message);
         return exit_bad_line;
     }
-    return run_command(*options);
+    return measure::run_command(
+        {.name = "bench",
+         .purpose = KeyPurpose::Bench,
+         .own_part = "the ranks",
+         .suits = {},
+         .take_part = [&](const auto& world, const auto& /*settings*/) { return serve_ranks(world, *options); },
+         .lead = [&](auto& head, const auto& world, auto& progress) -> measure::ReportPrinter {
+             return [&options, report = coordinate_runs(head, world, *options, progress)] {
+                 return write_report(report, *options);
+             };
+         }},
+        *options);
 }
 
 } // namespace
