@@ -1,13 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lib/base/format.h"
-#include "lib/base/json.h"
 #include "lib/base/text.h"
 #include "tools/bench/bench.h"
 #include "tools/bench/output.h"
 #include "tools/bench/ring/ring.h"
 #include "tools/common/command_line.h"
 #include "tools/common/print.h"
-#include "tools/measure/command.h"
 
 #include <memory>
 

@@ -1,12 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "lib/base/json.h"
-#include "tools/bench/bench.h"
+#include "tools/bench/run.h"
 
 #include "lib/base/format.h"
 #include "lib/base/text.h"
-#include "tools/bench/run.h"
 #include "tools/common/wall_time.h"
-#include "tools/measure/command.h"
 
 #include <algorithm>
 #include <climits>

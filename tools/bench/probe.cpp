@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "lib/base/json.h"
-#include "tools/bench/start_order.h"
 
 #include "lib/base/format.h"
 #include "lib/base/text.h"
@@ -9,11 +7,9 @@
 #include "tools/bench/rank_processes.h"
 #include "tools/measure/channel.h"
 #include "tools/measure/rails.h"
-#include "tools/node/node_plan.h"
 
 #include <algorithm>
 #include <filesystem>
-#include <optional>
 #include <poll.h>
 #include <system_error>
 #include <unistd.h>

@@ -7,7 +7,6 @@
 #include "lib/base/unique_fd.h"
 #include "tools/bench/rank_layout.h"
 
-#include <cstddef>
 #include <list>
 #include <poll.h>
 #include <string>

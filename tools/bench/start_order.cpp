@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tools/bench/start_order.h"
 
-#include "lib/base/json.h"
 #include "tools/common/json_fields.h"
 #include "tools/measure/rails.h"
 

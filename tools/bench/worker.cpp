@@ -1,25 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "lib/base/json.h"
 #include "tools/bench/bench.h"
 
 #include "lib/base/format.h"
 #include "lib/base/text.h"
 #include "lib/exchange/messages.h"
 #include "lib/net/tcp.h"
-#include "tools/bench/rank_layout.h"
 #include "tools/bench/rank_processes.h"
-#include "tools/bench/start_order.h"
 #include "tools/common/command_line.h"
 #include "tools/common/print.h"
 #include "tools/measure/channel.h"
 #include "tools/measure/rails.h"
-#include "tools/node/node_plan.h"
 
-#include <algorithm>
 #include <map>
-#include <optional>
 #include <poll.h>
-#include <sys/socket.h>
 #include <unistd.h>
 
 namespace rdma_nccl::bench {

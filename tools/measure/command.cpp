@@ -2,7 +2,6 @@
 #include "tools/measure/command.h"
 
 #include "lib/base/forked_worker.h"
-#include "lib/base/format.h"
 #include "lib/base/text.h"
 #include "lib/sys/environment.h"
 #include "lib/sys/sysroot.h"
@@ -10,7 +9,6 @@
 #include "tools/common/print.h"
 #include "tools/node/node_plan.h"
 
-#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <cstring>

@@ -2,11 +2,9 @@
 #include "tools/measure/rails.h"
 
 #include "lib/base/format.h"
-#include "lib/base/json.h"
 #include "lib/base/lists.h"
 #include "lib/traffic/traffic.h"
 #include "tools/common/json_fields.h"
-#include "tools/verbs/rail.h"
 
 #include <algorithm>
 

@@ -3,11 +3,8 @@
 
 #include "lib/base/format.h"
 #include "lib/base/text.h"
-#include "lib/net/key.h"
 #include "lib/plan/head_address.h"
 #include "tools/node/node_plan.h"
-
-#include <string_view>
 
 namespace rdma_nccl::measure {
 

@@ -3,7 +3,6 @@
 // the same number on all ranks. Ranks report progress meanwhile.
 #pragma once
 
-#include "lib/base/result.h"
 #include "tools/bench/rank/channel.h"
 #include "tools/bench/rank/order.h"
 

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tools/bench/rank/test_data.h"
 
-#include "tools/bench/rank/order.h"
-
 #include <algorithm>
 #include <bit>
 #include <cmath>

@@ -2,7 +2,6 @@
 #include "tools/bench/ring/ring.h"
 
 #include "lib/base/format.h"
-#include "lib/base/json.h"
 #include "lib/base/text.h"
 #include "tools/bench/rank/batch.h"
 #include "tools/bench/rank/channel.h"
@@ -10,12 +9,9 @@
 #include "tools/bench/rank/test_data.h"
 #include "tools/common/thread_pin.h"
 #include "tools/measure/rails.h"
-#include "tools/verbs/rail.h"
 
 #include <algorithm>
 #include <cmath>
-#include <cstdlib>
-#include <functional>
 #include <new>
 #include <thread>
 #include <vector>

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lib/net/tcp.h"
 #include "lib/base/format.h"
-#include "lib/base/json.h"
 #include "lib/net/key.h"
 #include "tools/bench/ring/ring.h"
 #include "tools/measure/channel.h"

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Values are written by RDMA WRITE directly to their destination, slice by slice. After each slice a small write sends
 // the number of slices so far. Writes of one queue pair arrive in order, so a rank that sees the number has the slice.
-#include "lib/base/json.h"
 #include "tools/bench/ring/ring.h"
 
 #include "config.h"
