@@ -3,10 +3,13 @@
 // a ring in host memory. srun starts one process per task; the first one is the coordinator.
 #pragma once
 
+#include "tools/bench/rank_layout.h"
 #include "tools/bench/start_order.h"
 #include "tools/measure/command.h"
 #include "tools/node/node_plan.h"
 
+#include <functional>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -29,10 +32,39 @@ struct Options : measure::Options {
 /// values, or a run failed), 3 cannot tell.
 void add_command(const Subcommand& app, int& exit_code);
 
+// --- The coordinator ---
+
 /// Runs on the coordinator: waits for the workers, carries out all runs and returns the results, also after an
 /// interrupt. A report without runs gives the reason in `ended_early`.
 Report coordinate_runs(measure::Coordinator& head, const measure::World& world, const Options& options,
                        measure::Progress& progress);
+
+/// A worker as the coordinator knows it.
+struct Peer {
+    Offer offer;
+    InspectedNode node;
+    std::vector<unsigned> gpus{}; ///< GPUs that its ranks use, by CUDA's numbers in its process; empty with `host`
+};
+
+/// What all runs share.
+struct RunContext {
+    measure::Coordinator& head;
+    const Options& options;
+    std::map<unsigned, Peer>& peers;  ///< lost workers are removed
+    std::vector<std::string>& losses; ///< "n02 is gone: its process has ended"
+};
+
+/// A run before it is carried out.
+struct RunPlan {
+    int number = 0;
+    std::vector<RankSlot> places; ///< of the ranks
+    unsigned rings = 0;           ///< with `host`
+};
+
+/// Carries out a run and fills in its results. Calls `on_row` for each. Returns when all ranks have ended and their
+/// nodes have sent their counters: "interrupted" or "time limit" if it was ended early, else an empty text.
+std::string carry_out(const RunContext& context, RunPlan plan, Run& run,
+                      std::optional<measure::Clock::time_point> deadline, std::function<void(const ResultRow&)> on_row);
 
 // --- A worker provides what ranks need, starts them on the coordinator's order, forwards their messages, and watches
 // its node's counters meanwhile ---

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "tools/bench/run.h"
+#include "tools/bench/bench.h"
 
 #include "lib/base/format.h"
 #include "lib/base/text.h"
@@ -178,11 +178,6 @@ public:
     }
 
 private:
-    struct Planned {
-        unsigned ranks = 0;
-        RunKind kind = RunKind::AsItIs;
-    };
-
     /// Waits for the workers. Returns false if the measurement ends before it starts.
     bool gather() {
         report_.ended_early = measure::await_workers(head_, time_, progress_, workers_);
@@ -206,12 +201,12 @@ private:
         return options_.host || options_.ranks_per_gpu > 1 || (places && nodes_of(offers, *places) > 1);
     }
 
-    [[nodiscard]] std::vector<Planned> plan() const {
-        std::vector<Planned> planned;
+    [[nodiscard]] std::vector<Run> plan() const {
+        std::vector<Run> planned;
         const auto counts = options_.ranks.empty() ? default_rank_counts(workers_.offers()) : options_.ranks;
         for (const unsigned ranks : counts) {
             for (const auto kind : kinds_of_runs(is_between_nodes(ranks), options_.without_gpu_direct)) {
-                planned.push_back({ranks, kind});
+                planned.push_back(make_run(kind, ranks, options_.host));
             }
         }
         return planned;
@@ -242,24 +237,23 @@ private:
         const auto planned = plan();
         measuring_ = measure::Clock::now();
         for (std::size_t i = 0; i < planned.size() && report_.ended_early.empty(); ++i) {
-            const auto what = format_text("run {} of {}", i + 1, planned.size());
-            measure(planned[i], static_cast<int>(i), what, time_left(i, planned.size()));
+            auto& run = report_.runs.emplace_back(planned[i]);
+            measure(run, static_cast<int>(i), format_text("run {} of {}", i + 1, planned.size()),
+                    time_left(i, planned.size()));
         }
     }
 
-    void measure(const Planned& planned, int number, const std::string& which, const std::string& left) {
-        const auto [ranks, kind] = planned;
+    void measure(Run& run, int number, const std::string& which, const std::string& left) {
         const auto* const unit = options_.host ? "nodes" : "GPUs";
-        auto& run = report_.runs.emplace_back(make_run(kind, ranks, options_.host));
         const auto offers = workers_.offers();
-        auto places = places_for(offers, ranks);
+        auto places = places_for(offers, run.ranks);
         if (!places) {
-            run.problem = format_text("there are not {} {}{}", ranks, unit,
+            run.problem = format_text("there are not {} {}{}", run.ranks, unit,
                                       losses_.empty() ? "" : format_text(": {}", losses_.back()));
             return;
         }
         run.nodes = static_cast<unsigned>(nodes_of(offers, *places));
-        const auto what = format_text("{}: {} {}, {} ({}){}", which, ranks, unit, run.name, run.what, left);
+        const auto what = format_text("{}: {} {}, {} ({}){}", which, run.ranks, unit, run.name, run.what, left);
         progress_.say(what);
         const unsigned rings = rings_of(*places);
         report_.ended_early =

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "tools/bench/bench.h"
 
 #include "lib/base/format.h"
 #include "lib/base/text.h"
 #include "lib/sys/environment.h"
-#include "tools/bench/bench.h"
 #include "tools/bench/rank_processes.h"
 #include "tools/measure/channel.h"
 #include "tools/measure/rails.h"

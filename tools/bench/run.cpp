@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "tools/bench/run.h"
+#include "tools/bench/bench.h"
 
 #include "lib/base/format.h"
 #include "lib/base/text.h"

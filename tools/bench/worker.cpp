@@ -34,7 +34,9 @@ public:
     void run() {
         while (take_orders() && send_answers()) {
             wait();
-            sample();
+            if (watch_ && !ranks_.empty() && measure::Clock::now() >= watch_->next_sample()) {
+                watch_->sample();
+            }
         }
     }
 
@@ -163,12 +165,6 @@ private:
         const auto now = measure::Clock::now();
         const auto next = watch_ && !ranks_.empty() ? watch_->next_sample() : measure::Clock::time_point::max();
         (void)poll_until(fds, head_.has_input() ? now : ranks_.some_are_ending() ? now + ending_pause : next);
-    }
-
-    void sample() {
-        if (watch_ && !ranks_.empty() && measure::Clock::now() >= watch_->next_sample()) {
-            watch_->sample();
-        }
     }
 
     const measure::World& world_;

@@ -40,8 +40,6 @@ struct Node {
 
     /// Returns the name for Slurm.
     [[nodiscard]] const std::string& host_name() const { return host.empty() ? name : host; }
-
-    friend bool operator==(const Node&, const Node&) = default;
 };
 
 /// Returns the node's used ports, in the order of its HCAs. If there are none, `problem` says why. `name`: of the node.

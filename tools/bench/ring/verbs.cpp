@@ -30,8 +30,7 @@ constexpr std::size_t outgoing_bytes = 2 * sizeof(std::uint64_t) * depth; // beh
 constexpr std::size_t arrivals_at = 0;   // number of slices, written by the previous rank
 constexpr std::size_t consumed_at = 256; // number of steps, written by the next rank
 constexpr std::chrono::seconds progress_timeout(30);
-/// A rank may be ready seconds before its neighbour, so the ACK timeout is 1 s instead of 67 ms, and it is tried 8
-/// times.
+/// A rank may be ready seconds before its neighbour, so the ACK timeout is 1 s, not 67 ms, and it is tried 8 times.
 constexpr VerbsService service{.timeout = 18};
 constexpr unsigned spins = 1024; // idle rounds between readings of the clock
 constexpr std::chrono::microseconds nap_time(20);
@@ -277,8 +276,6 @@ Result<std::unique_ptr<RingLink>> open_verbs_ring(const PairRail& rail, const Ri
     return ring;
 }
 
-} // namespace rdma_nccl::bench
-
 #else
 
 namespace rdma_nccl::bench {
@@ -287,6 +284,6 @@ Result<std::unique_ptr<RingLink>> open_verbs_ring(const PairRail&, const RingSiz
     return fail("built without libibverbs' headers (configure says so): no RDMA");
 }
 
-} // namespace rdma_nccl::bench
-
 #endif
+
+} // namespace rdma_nccl::bench
