@@ -28,8 +28,7 @@ struct Options : measure::Options {
     double limit_s = 60;        ///< end a run after this long without progress
 };
 
-/// The command's exit code on the coordinator: 0 good, 1 warnings, 2 critical (RDMA was meant but not used, wrong
-/// values, or a run failed), 3 cannot tell.
+/// The coordinator's exit code: 0 good, 1 warnings, 2 RDMA not used, wrong values or a failed run, 3 cannot tell.
 void add_command(const Subcommand& app, int& exit_code);
 
 // --- The coordinator ---
@@ -66,8 +65,7 @@ struct RunPlan {
 std::string carry_out(const RunContext& context, RunPlan plan, Run& run,
                       std::optional<measure::Clock::time_point> deadline, std::function<void(const ResultRow&)> on_row);
 
-// --- A worker provides what ranks need, starts them on the coordinator's order, forwards their messages, and watches
-// its node's counters meanwhile ---
+// --- A worker starts ranks on the coordinator's order, forwards their messages, and watches its node's counters ---
 
 // The coordinator's orders. Each but "end" has the number of its run:
 //   {"do": "start", ...}                         start_order.h
@@ -82,8 +80,7 @@ std::string carry_out(const RunContext& context, RunPlan plan, Run& run,
 //   {"run": 3, "rank": 0, "ended": "", "at": "..."}   `ended`: the reason; empty if the rank ended well
 //   {"run": 3, "evidence": "..."}                lib/exchange/codec.h
 
-/// Inspects this node. Starts a rank that looks for GPUs, because drivers may hang, and waits for it for 20 s. `plan`:
-/// the plan of this node; may be null.
+/// Starts a rank that looks for GPUs, because drivers may hang, and waits for it for 20 s. `plan` may be null.
 InspectedNode inspect_node(const measure::World& world, const Options& options, const NodePlan* plan);
 
 /// Serves the coordinator until it sends "end" or is gone. Returns the exit code.

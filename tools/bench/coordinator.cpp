@@ -130,8 +130,7 @@ public:
     std::map<unsigned, Peer> peers;
 
 private:
-    /// Names the nodes with different NCCL versions. NCCL refuses to connect their ranks, but its message does not name
-    /// them.
+    /// Names nodes with different NCCL versions: NCCL refuses to connect their ranks, but does not name them.
     [[nodiscard]] std::string versions_text() const {
         std::map<int, const InspectedNode*> first; // by version
         for (const auto& [worker, peer] : peers) {

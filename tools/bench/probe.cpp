@@ -74,10 +74,9 @@ std::optional<std::string> library_in(const fs::path& directory) {
     return std::nullopt;
 }
 
-/// Finds the NCCL that ranks load. `given` is a file, or a directory that holds it directly, in lib, or as a Python
-/// environment does (lib/python*/site-packages/nvidia/nccl/lib); fails if it is not there. If `given` is empty, takes
-/// the NCCL of the active Python environment (VIRTUAL_ENV, CONDA_PREFIX) if it has one, else the name that the dynamic
-/// loader searches for, "libnccl.so.2".
+/// Finds the NCCL that ranks load. `given`: a file, or a directory that holds it directly, in lib, or as a Python
+/// environment does. If it is empty: the active Python environment's NCCL, else the name that the dynamic loader
+/// searches for.
 Result<std::string> find_nccl(const std::string& given, const Environment& environment) {
     if (!given.empty()) {
         std::error_code error;

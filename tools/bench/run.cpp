@@ -202,8 +202,7 @@ private:
         }
     }
 
-    /// Tells each rank what it must know of the others. NCCL: the id from rank 0. A ring in host memory: its
-    /// neighbours.
+    /// Tells each rank what it must know of others: NCCL's id from rank 0; or its neighbours in a ring.
     void send_go() {
         const auto count = static_cast<unsigned>(ranks_.all.size());
         const auto offer = [this](unsigned rank) { return *ranks_.all[rank].offer; };

@@ -100,7 +100,7 @@ private:
                                   {"ranks", order.count},
                                   {"gpu", place.gpu},
                                   {"library", node_.library},
-                                  {"work", work_json(order.work)},
+                                  {"work", written(order.work)},
                                   {"host", host_of(order)}}};
         if (!options_.host) {
             // Nonblocking calls return results that a rank does not expect.
@@ -119,7 +119,7 @@ private:
         const auto address = local_address(head_.fd());
         return {{"verbs", order.kind != RunKind::NoRdma},
                 {"rings", order.rings},
-                {"node", measure::node_json({.name = "", .rails = node_.rails, .problem = ""})},
+                {"node", written(measure::Node{.name = "", .rails = node_.rails, .problem = ""})},
                 {"address", address ? address->text() : ""}};
     }
 

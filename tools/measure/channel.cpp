@@ -30,8 +30,7 @@ constexpr std::size_t most_unsent = std::size_t{16} << 20;
 /// The longest time that the coordinator may accept no byte of an answer.
 constexpr std::chrono::seconds send_time(10);
 
-/// Each worker stays connected to the end. 1,000 nodes with 8 tasks need 8,000 descriptors, but the soft limit is often
-/// 1,024.
+/// 1,000 nodes with 8 tasks, which stay connected, need 8,000 descriptors; the soft limit is often 1,024.
 void raise_descriptor_limit() {
     rlimit limit{};
     if (::getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur < limit.rlim_max) {
@@ -134,8 +133,7 @@ private:
         numbers_.erase(id);
     }
 
-    /// Returns false for a number that the world does not have, or that is already taken: a lost worker does not come
-    /// back.
+    /// Returns false for a number that is not in the world, or taken: a lost worker does not come back.
     bool greet(int id, std::optional<unsigned>& worker, Json& message) {
         const auto number = message.value("member", Json()).integer<unsigned>();
         if (!number || *number >= ids_.size() || ids_[*number] != not_joined ||

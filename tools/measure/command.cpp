@@ -15,7 +15,6 @@
 #include <filesystem>
 #include <sys/ioctl.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 namespace rdma_nccl::measure {
 
@@ -28,8 +27,7 @@ constexpr unsigned public_file = 0644;
 constexpr std::chrono::milliseconds between_drawings(200);
 constexpr std::chrono::seconds between_lines(30);
 
-/// Recognizes a result of rdma-nccl by its start: the headers of pairs::format_csv() and bench_csv(), or the generator
-/// in tools/html/page.html.
+/// Recognizes a result of rdma-nccl by its start: the headers of both CSV files, or the generator in page.html.
 bool is_result_file(std::string_view start) {
     const bool page = start.starts_with("<!doctype html>");
     return start.empty() || start.starts_with("round,retest,from,") || start.starts_with("run,ranks,nodes,") ||
@@ -38,16 +36,17 @@ bool is_result_file(std::string_view start) {
 
 /// Returns why --json, --csv and --html conflict; empty if they do not. All workers of a measurement find the same
 /// conflict and end without waiting for each other.
-std::string conflict_of_outputs(bool json, const std::string& csv, const std::string& html) {
-    if (json && csv == "-") {
+std::string conflict_of_outputs(const Options& options) {
+    const auto& csv = options.csv;
+    if (options.json && csv == "-") {
         return "--json and --csv - both want stdout; give one of them a file, as --csv FILE";
     }
-    return csv.empty() || csv != html ? ""
-                                      : format_text("--csv and --html both name {}; give each a file of its own", csv);
+    return csv.empty() || csv != options.html
+               ? ""
+               : format_text("--csv and --html both name {}; give each a file of its own", csv);
 }
 
-/// Checks what can be known in advance about write_result(): the directory exists and is writable, and the file does
-/// not exist, is empty, or is an earlier result of `rdma-nccl pairs` or `bench`.
+/// Fails if the directory is not writable, or the file is anything but an earlier result of ours or empty.
 Result<void> may_overwrite(const std::string& path) {
     constexpr std::size_t enough = 1024;
     std::error_code no_directory; // an empty path, which access(2) refuses
@@ -106,8 +105,7 @@ int run_coordinator(const Command& command, const Options& options, World world,
         print_error(coordinator.error().message);
         return exit_cannot_tell;
     }
-    // Workers wait for a coordinator that listens. So after an error here, the coordinator tells them to end, and only
-    // the coordinator reports it.
+    // Workers wait for a coordinator that listens: after an error here they are told to end.
     const auto dismiss = [&] {
         constexpr std::chrono::seconds to_join(15);
         shutdown_workers(**coordinator, world.workers, std::min<milliseconds>(to_join, options.join_time()), true);
@@ -163,7 +161,7 @@ int run_command(const Command& command, const Options& options) {
     if (command.suits && !command.suits(*world)) {
         return exit_bad_line;
     }
-    if (const auto problem = conflict_of_outputs(options.json, options.csv, options.html); !problem.empty()) {
+    if (const auto problem = conflict_of_outputs(options); !problem.empty()) {
         if (world->worker == 0) {
             print_error(problem);
         }
@@ -181,16 +179,6 @@ bool write_formats(const Formats& formats, const Options& options) {
     return csv_written && html_written;
 }
 
-TimeLimits::TimeLimits(const Options& options) : started(Clock::now()), join_until(started + options.join_time()) {
-    if (options.time_limit_s > 0) {
-        deadline = started + to_milliseconds(options.time_limit_s);
-    }
-}
-
-double TimeLimits::seconds() const {
-    return std::chrono::duration<double>(Clock::now() - started).count();
-}
-
 unsigned terminal_columns(int fd) {
     winsize size{};
     return ::ioctl(fd, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? size.ws_col : 80;
@@ -204,8 +192,6 @@ std::string format_duration(std::chrono::milliseconds time) {
     }
     return minutes < 120 ? format_text("{} min", minutes) : format_text("{} h {} min", minutes / 60, minutes % 60);
 }
-
-Progress::Progress(int fd, bool quiet) : fd_(fd), quiet_(quiet), terminal_(::isatty(fd) == 1) {}
 
 void Progress::write(std::string_view text) const {
     // Ignore errors: stderr may be closed on purpose.

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A subcommand that measures with all processes of a step, `rdma-nccl pairs` or `rdma-nccl bench`: their common
-// options, the start of the coordinator and its workers, and the files of the report. It never leaves a partial file,
-// and never overwrites other programs' files.
+// What `rdma-nccl pairs` and `bench` have in common: options, the start of the coordinator and its workers, and the
+// report's files, of which none is left in part, and none of another program is overwritten.
 #pragma once
 
 #include "lib/base/format.h"
@@ -15,6 +14,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <unistd.h>
 
 namespace rdma_nccl::measure {
 
@@ -53,7 +53,7 @@ public:
     using Time = Clock::time_point;
 
     /// Redraws one line on a terminal; else prints a line from time to time. `quiet`: prints nothing.
-    Progress(int fd, bool quiet);
+    Progress(int fd, bool quiet) : fd_(fd), quiet_(quiet), terminal_(::isatty(fd) == 1) {}
     ~Progress() { clear(); }
     Progress(const Progress&) = delete;
     Progress& operator=(const Progress&) = delete;
@@ -61,10 +61,8 @@ public:
     /// Prints a line that stays.
     void say(std::string_view text);
     void show(std::string_view text, Time now);
-    /// Returns whether show() would draw now, so that callers need not format a text in vain.
-    [[nodiscard]] bool due(Time now);
-    /// Removes the line from the terminal.
-    void clear();
+    [[nodiscard]] bool due(Time now); ///< show() would draw now, so that it is worth to format a text
+    void clear();                     ///< removes the line from the terminal
 
 private:
     void write(std::string_view text) const;
@@ -101,10 +99,14 @@ bool write_formats(const Formats& formats, const Options& options);
 
 /// The time limits of a coordinator, which start when this object is created.
 struct TimeLimits {
-    explicit TimeLimits(const Options& options);
-    [[nodiscard]] double seconds() const;
+    explicit TimeLimits(const Options& options) : join_until(started + options.join_time()) {
+        if (options.time_limit_s > 0) {
+            deadline = started + to_milliseconds(options.time_limit_s);
+        }
+    }
+    [[nodiscard]] double seconds() const { return std::chrono::duration<double>(Clock::now() - started).count(); }
 
-    Clock::time_point started, join_until;
+    Clock::time_point started = Clock::now(), join_until;
     std::optional<Clock::time_point> deadline;
 };
 

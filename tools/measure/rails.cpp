@@ -4,7 +4,6 @@
 #include "lib/base/format.h"
 #include "lib/base/lists.h"
 #include "lib/traffic/traffic.h"
-#include "tools/common/json_fields.h"
 
 #include <algorithm>
 
@@ -12,8 +11,7 @@ namespace rdma_nccl::measure {
 
 namespace {
 
-/// Returns the interface of the GID, or of the port. On InfiniBand that is the IPoIB interface of the same PCI function
-/// and port.
+/// Returns the interface of the GID, or of the port; on InfiniBand the IPoIB interface of the same function and port.
 std::string netdev_of(const Fabric& fabric, const Hca& hca, const Port& port, const Gid* gid) {
     if (gid != nullptr && !gid->netdev.empty()) {
         return gid->netdev;
@@ -100,10 +98,6 @@ std::vector<std::optional<unsigned>> rail_gpus(const NodePlacement& placed, cons
                                            : std::optional(all[gpus.size() % all.size()]));
     }
     return gpus;
-}
-
-Json node_json(const Node& node) {
-    return written(node);
 }
 
 Result<Node> parse_node(const Json& json) {

@@ -24,8 +24,7 @@ std::optional<Place> place_from(const Environment& environment, std::string_view
     return Place{*worker, *workers};
 }
 
-/// Finds this worker's number. If a node whose layout counts nodes has several tasks, Slurm's numbers of the tasks
-/// count.
+/// Slurm's numbers of tasks count where the layout counts nodes, and a node has several tasks.
 std::optional<Place> find_place(const Environment& environment) {
     auto place = place_from(environment, "RANK", "WORLD_SIZE");
     if (!place) {

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// CUDA's driver library, loaded on demand, and one GPU, with the functions that a rank needs. The library comes with
-// the driver and has a stable interface, so no run-time library of a certain CUDA release is needed. NCCL's own
-// run-time library uses the current context.
+// CUDA's driver library, loaded on demand, and one GPU. The library comes with the driver and has a stable interface,
+// so no run-time library of a certain CUDA release is needed. NCCL's own one uses the current context.
 #pragma once
 
 #include "lib/base/result.h"

@@ -74,8 +74,7 @@ public:
     }
 
 private:
-    /// Returns the call with its buffers. The calls of a batch use the whole memory in turn, so that no cache speeds up
-    /// small sizes.
+    /// Adds the buffers. A batch's calls use the whole memory in turn, so that no cache speeds up small sizes.
     [[nodiscard]] CollectiveCall placed(const Item& item, bool in_place, unsigned iteration) const {
         auto call = item.call;
         const std::uint64_t places = item.bytes > 0 ? send_.size() / item.bytes : 1;

@@ -15,19 +15,6 @@ namespace rdma_nccl::bench {
 
 namespace {
 
-/// Returns the file of the library that contains the function.
-std::string file_of(void* address, const std::string& fallback) {
-    Dl_info info{};
-    return ::dladdr(address, &info) != 0 && info.dli_fname != nullptr ? info.dli_fname : fallback;
-}
-
-/// Up to 2.8 the format is 2708, from 2.9 it is 20900 (nccl.h, NCCL_VERSION).
-std::string version_text(int version) {
-    const int major = version < 10000 ? version / 1000 : version / 10000;
-    const int rest = version < 10000 ? version % 1000 : version % 10000;
-    return format_text("{}.{}.{}", major, rest / 100, rest % 100);
-}
-
 /// Returns advice for a result, used if NCCL's message names no cause (user guide, "Errors").
 std::string_view advice_for(ncclResult_t result) {
     switch (result) {
@@ -68,12 +55,17 @@ Result<NcclLibrary> NcclLibrary::load(const std::string& path) {
         return fail(format_text("{} has no {}: NCCL 2.7 or newer is needed", path, nccl.library.missing()));
     }
     (void)nccl.get_version(&nccl.version);
-    nccl.path = file_of(nccl.library.optional("ncclGetVersion").address, path);
+    Dl_info info{};
+    if (::dladdr(nccl.library.optional("ncclGetVersion").address, &info) != 0 && info.dli_fname != nullptr) {
+        nccl.path = info.dli_fname;
+    }
     return nccl;
 }
 
 std::string NcclLibrary::text() const {
-    return format_text("NCCL {} ({})", version_text(version), path);
+    const int unit = version < 10000 ? 1000 : 10000; // up to 2.8 it is 2708, from 2.9 on 20900 (nccl.h, NCCL_VERSION)
+    const int rest = version % unit;
+    return format_text("NCCL {}.{}.{} ({})", version / unit, rest / 100, rest % 100, path);
 }
 
 NcclFailure NcclLibrary::failure(std::string_view what, ncclResult_t result, ncclComm_t communicator) const {
@@ -110,8 +102,7 @@ NcclResult<void> Communicator::destroy() {
     return check("ncclCommDestroy", result);
 }
 
-/// Sends to and receives from other ranks. Send-recv goes around a ring: to the next rank, from the previous one.
-/// All-to-all does so with all ranks, for NCCL versions without a call for it.
+/// Send-recv goes around a ring; all-to-all is made of sends where NCCL has no call for it.
 ncclResult_t Communicator::exchange(const CollectiveCall& call) const {
     const bool all = call.operation == Collective::AllToAll;
     const std::size_t part = all ? call.count * call.type_size : 0;

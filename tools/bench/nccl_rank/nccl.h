@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// NCCL, loaded on demand: the one that the user's program would use, not the one this program was built with. And a
-// rank's part in a communicator: the operations, on its GPU's stream.
+// NCCL, loaded on demand: the one that the user's program would use. And a rank's part in a communicator.
 #pragma once
 
 #include "lib/base/result.h"

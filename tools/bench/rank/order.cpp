@@ -4,7 +4,6 @@
 #include "lib/base/format.h"
 #include "lib/base/lists.h"
 #include "lib/base/text.h"
-#include "tools/common/json_fields.h"
 
 #include <algorithm>
 #include <array>
@@ -191,10 +190,6 @@ void fields(auto& f, Is<ResultRow> auto& row) {
     f("root", row.root);
     f("out_of_place", row.out_of_place);
     f("in_place", row.in_place);
-}
-
-Json work_json(const Work& work) {
-    return written(work);
 }
 
 Result<Work> read_work_order(const Json& json) {

@@ -3,10 +3,9 @@
 // nccl-tests (doc/PERFORMANCE.md there), so that figures are comparable.
 #pragma once
 
-#include "lib/base/json.h"
 #include "lib/base/result.h"
 #include "lib/evidence/verdict.h"
-#include "lib/net/message.h"
+#include "tools/common/json_fields.h"
 
 #include <cstddef>
 #include <cstdint>
@@ -152,7 +151,6 @@ Times times_of(std::vector<double> seconds, std::uint64_t bytes, double bus_fact
 /// Returns whether an order may ask for this work, by the limits of the command line.
 bool can_be_done(const Work& work);
 
-Json work_json(const Work& work);
 /// Fails on anything that no coordinator of this version sends.
 Result<Work> read_work_order(const Json& json);
 

@@ -81,9 +81,8 @@ double distinct_value(unsigned rank, std::uint64_t h) {
     return static_cast<double>((h * 7 + std::uint64_t{rank} * 13) % 101);
 }
 
-/// NCCL averages integers by dividing their sum and dropping the remainder. With many ranks, the sum of two ranks'
-/// values would give 0. So values are scaled up by this factor, as far as the type has room: the sum is at most 9 times
-/// it.
+/// NCCL averages integers by dividing their sum and dropping the remainder. So values, of which the sum is at most 9
+/// times this factor, are scaled up as far as the type has room: else many ranks would give 0.
 double scale_of(const TileSettings& settings) {
     if (settings.redop != "avg" || is_floating(settings.type)) {
         return 1;
@@ -93,7 +92,8 @@ double scale_of(const TileSettings& settings) {
     return small ? std::min(settings.ranks, most_in_8_bits) : settings.ranks;
 }
 
-// For a sum or product, two ranks hold values that matter: one owns the element, and one helps.
+// For a sum or product, two ranks hold values that matter, and all others the neutral value: so sums do not grow with
+// the number of ranks, and each rank is needed for some element.
 double own_value(const TileSettings& settings, std::uint64_t h) {
     return scale_of(settings) * (2 + static_cast<double>(h % 5));
 }
@@ -105,9 +105,7 @@ double of_two_ranks(const TileSettings& settings, std::uint64_t h) {
                                     : own_value(settings, h) + help_value(settings);
 }
 
-/// Returns element h of a rank. Values that are only moved are never 0, which memory may hold anyway. For a sum or
-/// product, two ranks hold values that matter, and all others the neutral value: so sums do not grow with the number of
-/// ranks, and each rank is needed for some element.
+/// Returns element h of a rank. Values that are only moved are never 0, which memory may hold anyway.
 double value_of(const TileSettings& settings, unsigned rank, std::uint64_t h) {
     if (settings.redop == "max" || settings.redop == "min") {
         return distinct_value(rank, h);

@@ -131,8 +131,7 @@ public:
         });
     }
 
-    /// Returns the sum of `value` over all ranks. It is also a barrier: no rank continues before all ranks have called
-    /// it.
+    /// Returns the sum over all ranks. No rank continues before all ranks have called it.
     Result<double> sum(double value) {
         std::ranges::fill(links_.front()->send_buffer().first(order_.ranks), static_cast<float>(value));
         return go_around(0, order_.ranks).map([this] {

@@ -60,7 +60,7 @@ public:
         connected.insert(worker);
         events.push_back({measure::Event::Kind::Joined,
                           worker,
-                          {{"local", local}, {"node", measure::node_json(test::node_with_rails(node))}},
+                          {{"local", local}, {"node", written(test::node_with_rails(node))}},
                           ""});
     }
 
