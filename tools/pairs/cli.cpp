@@ -28,7 +28,6 @@ struct ParsedOptions {
     Options options;
     std::string rails = "same";
     double seconds = 2;
-    measure::LimitOptions limits;
     std::optional<CommandOption> quick, traffic_class, service_level;
     bool no_latency = false, no_both = false;
     bool retest = false, no_retest = false;
@@ -69,7 +68,6 @@ Options options_of(const ParsedOptions& line) {
     options.measure.time = measure::to_milliseconds(line.seconds);
     options.measure.latency = !line.no_latency;
     options.measure.both = !line.no_both;
-    line.limits.apply(options);
     if (line.retest || line.no_retest) {
         options.retest = line.retest;
     }
@@ -216,7 +214,7 @@ void add_command(const Subcommand& app, int& exit_code) {
     command.let_last_count(true);
     add_schedule(command, *line);
     add_measure(command, *line);
-    measure::add_limits(command, line->limits);
+    measure::add_limits(command, line->options);
     add_rules(command, line->options.rules);
     measure::add_formats(command, line->options, "write a line for each direction as CSV; - prints it",
                          "write a page with heat map, distribution and rails");

@@ -208,9 +208,10 @@ void run_rounds(RoundRunner& runner, const Options& options, Report& report, mea
     progress.say(announce(report.schedule, report.nodes, rounds, report.measure));
     const auto expected =
         expected_time(report.measure, report.schedule == "loopback") * static_cast<long>(rounds.size());
-    if (options.time_limit && expected > *options.time_limit) {
+    const auto limit = measure::to_milliseconds(options.time_limit_s);
+    if (limit.count() > 0 && expected > limit) {
         progress.say(format_text("the time limit of {} ends it before; --quick and --seconds make it shorter",
-                                 measure::format_duration(*options.time_limit)));
+                                 measure::format_duration(limit)));
     }
     const bool retest = options.retest.value_or(report.schedule == "quick");
     if (!runner.run(rounds, false) || !retest) {
@@ -236,14 +237,10 @@ Report coordinate(measure::Coordinator& coordinator, const measure::World& world
     report.measure = options.measure;
     report.on_gpu = options.measure.gpu;
     report.with_tcp = options.measure.tcp;
-    report.ended_early =
-        measure::await_workers(coordinator, time, progress,
-                               {.complete = [&] { return roster.complete(); },
-                                .missing = [&] { return roster.missing(); },
-                                .join = [&](unsigned worker, const Json& hello) { roster.join(worker, hello); },
-                                .lose = [&](unsigned worker, const std::string& why) { roster.lose(worker, why); }});
+    report.ended_early = measure::await_workers(coordinator, time, progress, roster);
     const bool gathered = report.ended_early.empty();
-    roster.close(gathered ? format_text("it did not come within {}", measure::format_duration(options.join_time)) : "");
+    roster.close(gathered ? format_text("it did not come within {}", measure::format_duration(options.join_time()))
+                          : "");
     report.nodes = roster.nodes();
     report.schedule = report.nodes.size() == 1 ? "loopback" : options.schedule.empty() ? "all" : options.schedule;
     if (gathered) {

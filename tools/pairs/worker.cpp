@@ -88,8 +88,8 @@ int work(const measure::World& world, const Options& options, const Settings& se
     if (works) {
         context = inspect_this_node(world, options, settings);
     }
-    const Json said = {{"local", world.local}, {"node", measure::node_json(context.node)}};
-    auto worker = measure::Worker::join(world, said, measure::Clock::now() + options.join_time);
+    const Json said = {{"local", world.local}, {"node", written(context.node)}};
+    auto worker = measure::Worker::join(world, said, measure::Clock::now() + options.join_time());
     if (!worker) {
         print_error(worker.error().message);
         return exit_cannot_tell;

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// NCCL, loaded on demand: the one that the user's program would use, not the one this program was built with. And a
-// rank's part in a communicator: the operations, on its GPU's stream.
+// NCCL, loaded on demand: the one that the user's program would use. And a rank's part in a communicator.
 #pragma once
 
 #include "lib/base/result.h"
@@ -21,6 +20,9 @@ namespace rdma_nccl::bench {
 
 /// A failed call, with its cause.
 struct NcclFailure {
+    NcclFailure(std::string text, bool is_remote) : words(std::move(text)), remote(is_remote) {}
+    NcclFailure(const Error& error) : words(error.message) {} // NOLINT(google-explicit-constructor): of CUDA, or local
+
     std::string words;
     bool remote = false; ///< caused by another rank's failure
 };
@@ -84,15 +86,8 @@ public:
     /// Called by all ranks at the same time, with the same id. `nccl` and `gpu` must outlive the result.
     static NcclResult<Communicator> join(const NcclLibrary& nccl, const CudaDevice& gpu, const ncclUniqueId& id,
                                          unsigned rank, unsigned ranks);
-    Communicator(Communicator&& other) noexcept
-        : nccl_(other.nccl_), gpu_(other.gpu_), communicator_(std::exchange(other.communicator_, nullptr)),
-          rank_(other.rank_), ranks_(other.ranks_) {}
-    Communicator(const Communicator&) = delete;
-    Communicator& operator=(const Communicator&) = delete;
-    Communicator& operator=(Communicator&&) = delete;
-    ~Communicator() = default; ///< no ncclCommDestroy: after a failure it may wait for ranks that are gone
 
-    /// Also waits for the other ranks.
+    /// Also waits for the other ranks. No destructor does so: after a failure it may wait for ranks that are gone.
     NcclResult<void> destroy();
 
     [[nodiscard]] unsigned rank() const { return rank_; }
