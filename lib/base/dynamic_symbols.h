@@ -22,7 +22,8 @@ public:
         }
     };
 
-    /// Opens the library with dlopen(3) and never closes it. Fails with dlerror(3)'s text.
+    /// Opens the library with dlopen(3) and never closes it: drivers' libraries have threads and load others. Fails with
+    /// dlerror(3)'s text.
     static Result<Symbols> load(const char* library) {
         void* const handle = ::dlopen(library, RTLD_NOW | RTLD_LOCAL);
         return handle ? Result<Symbols>(Symbols(handle)) : fail(::dlerror());

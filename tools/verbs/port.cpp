@@ -94,16 +94,10 @@ std::string port_here(const PairRail& rail) {
 }
 
 Result<VerbsLibrary> VerbsLibrary::load() {
-    VerbsLibrary verbs;
-    if (!verbs.library) {
-        return fail(format_text("{} cannot be loaded: install libibverbs and the library of the HCAs "
-                                "(libibverbs1 and ibverbs-providers, or libibverbs) ({})",
-                                IBVERBS_SONAME, verbs.library.problem()));
-    }
-    if (!verbs.library.missing().empty()) {
-        return fail(format_text("{} has no {}: install a newer libibverbs", IBVERBS_SONAME, verbs.library.missing()));
-    }
-    return verbs;
+    return load_functions<VerbsLibrary>(IBVERBS_SONAME,
+                                        "install libibverbs and the library of the HCAs (libibverbs1 and "
+                                        "ibverbs-providers, or libibverbs)",
+                                        "install a newer libibverbs");
 }
 
 Result<VerbsPort> VerbsPort::open(const PairRail& rail) {

@@ -67,17 +67,18 @@ constexpr auto reductions = std::to_array<Named<ncclRedOp_t>>(
 } // namespace
 
 Result<NcclLibrary> NcclLibrary::load(const std::string& path) {
-    NcclLibrary nccl{.library = DynamicLibrary(path.c_str()), .path = path};
-    if (!nccl.library) {
+    const auto symbols = Symbols::load(path.c_str());
+    if (!symbols) {
         return fail(format_text("NCCL cannot be loaded: {}; name the one of your Python environment or container: "
                                 "--nccl DIRECTORY",
-                                nccl.library.problem()));
+                                symbols.error().message));
     }
-    if (!nccl.library.missing().empty()) {
-        return fail(format_text("{} has no {}: NCCL 2.7 or newer is needed", path, nccl.library.missing()));
+    NcclLibrary nccl{.symbols = *symbols, .path = path};
+    if (!nccl.symbols.missing().empty()) {
+        return fail(format_text("{} has no {}: NCCL 2.7 or newer is needed", path, nccl.symbols.missing()));
     }
     (void)nccl.get_version(&nccl.version);
-    nccl.path = file_of(nccl.library.optional("ncclGetVersion").address, path);
+    nccl.path = file_of(nccl.symbols.get_if_any("ncclGetVersion").value, path);
     return nccl;
 }
 
