@@ -69,7 +69,10 @@ struct SocketAddress {
     [[nodiscard]] const sockaddr* get() const { return reinterpret_cast<const sockaddr*>(&storage); }
 };
 
-/// `family`: AF_INET (for an IPv4 address only) or AF_INET6.
-SocketAddress socket_address(const IpAddress& address, std::uint16_t port, int family);
+/// `family`: AF_INET (for an IPv4 address only) or AF_INET6; AF_UNSPEC: the address's own.
+SocketAddress socket_address(const IpAddress& address, std::uint16_t port, int family = AF_UNSPEC);
+
+/// Makes a socket of `type`, SOCK_STREAM or SOCK_DGRAM, that is bound to `local`.
+Result<UniqueFd> bound_socket(const SocketAddress& local, int type);
 
 } // namespace rdma_nccl

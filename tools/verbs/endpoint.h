@@ -3,8 +3,8 @@
 // has a time limit, and ends early when `stop` returns true.
 #pragma once
 
+#include "lib/base/json.h"
 #include "lib/base/result.h"
-#include "tools/verbs/address.h"
 #include "tools/verbs/errors.h"
 #include "tools/verbs/figures.h"
 #include "tools/verbs/rail.h"
@@ -21,18 +21,44 @@
 #include <thread>
 #include <type_traits>
 #include <utility>
+#include <vector>
 
 namespace rdma_nccl {
 
-struct VerbsSettings {
+/// What the two ends must exchange before they can connect.
+struct VerbsAddress {
+    IpAddress gid;
+    std::uint16_t lid = 0;
+    bool ethernet = true;
+    unsigned mtu = 0;                          ///< active MTU of the port in bytes: 256 to 4096
+    std::vector<std::uint32_t> queue_pairs;    ///< numbers of the queue pairs
+    std::vector<std::uint32_t> packet_numbers; ///< first packet number of each
+    std::uint64_t memory = 0;                  ///< address and key of the memory that the other side may write
+    std::uint32_t key = 0;
+    std::uint64_t size = 0;
+    std::uint64_t mailbox = 0; ///< address and key of the peer's destination in a ping-pong: always host memory
+    std::uint32_t mailbox_key = 0;
+
+    friend bool operator==(const VerbsAddress&, const VerbsAddress&) = default;
+};
+
+Json address_json(const VerbsAddress& address);
+/// Fails if the JSON is not valid output of address_json().
+Result<VerbsAddress> read_address(const Json& json);
+
+/// Service parameters of queue pairs, as in ibv_qp_attr. `timeout` and `retries` are for lost packets.
+struct VerbsService {
+    unsigned traffic_class = 0, service_level = 0, timeout = 14, retries = 7;
+};
+
+struct VerbsSettings : VerbsService {
     PairRail rail;
     std::uint64_t message_size = std::uint64_t{1} << 20; ///< bytes per write
     unsigned queue_pairs = 4;
     unsigned depth = 64; ///< writes in flight per queue pair
-    unsigned traffic_class = 0, service_level = 0, pkey_index = 0;
-    unsigned timeout = 14, retries = 7; ///< as in ibv_qp_attr, for lost packets
-    bool loopback = false;              ///< the other end is in another thread of this process, on the same CPUs
-    std::optional<unsigned> gpu;        ///< use memory of this GPU (CUDA's number); absent: host memory near the HCA
+    unsigned pkey_index = 0;
+    bool loopback = false;       ///< the other end is in another thread of this process, on the same CPUs
+    std::optional<unsigned> gpu; ///< use memory of this GPU (CUDA's number); absent: host memory near the HCA
 };
 
 /// The measurements call it from time to time; if it returns true, they end.

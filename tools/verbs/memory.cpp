@@ -243,7 +243,7 @@ Result<VerbsMemory> VerbsMemory::of_host(const VerbsPort& port, std::size_t byte
     void* const pages = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (pages == MAP_FAILED) {
         const int code = errno;
-        return fail(format_text("{} KiB of memory: {}", bytes >> 10, std::strerror(code)), code);
+        return os_failure(format_text("{} KiB of memory", bytes >> 10), code);
     }
     VerbsMemory memory;
     memory.pages_ = {static_cast<std::byte*>(pages), Unmap{bytes}};
