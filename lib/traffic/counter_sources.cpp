@@ -214,7 +214,6 @@ private:
         const bool extended = old_kernel || root_.exists(counters + "/unicast_xmit_packets");
         for (CounterFiles* files : {&source_.tx, &source_.rx}) {
             files->unit = 4;
-            files->bits = extended ? 64 : 32;
             files->saturates = !extended;
         }
         source_.counter_latency = lifespan(directory_ + "/hw_counters");

@@ -33,7 +33,6 @@ std::string_view name_of(ByteSource source);
 struct CounterFiles {
     std::vector<std::string> paths; ///< absolute, below the root
     std::uint64_t unit = 1;         ///< bytes per count: 4, 1, or the path MTU
-    unsigned bits = 64;             ///< 32: wraps, or stops at its maximum (`saturates`)
     bool saturates = false;         ///< IB PMA without extended counters stops at 4294967295
 };
 
@@ -153,8 +152,8 @@ struct Traffic {
     friend bool operator==(const Traffic&, const Traffic&) = default;
 };
 
-/// Adds up samples. Frequent samples lose less when a counter wraps, is reset or disappears. If a counter went
-/// backwards, its change in that interval is unknown and not counted (except for one wrap of 32 bits).
+/// Adds up samples. Frequent samples lose less when a counter is reset or disappears. If a counter went backwards, its
+/// change in that interval is unknown and not counted.
 class TrafficMeter {
 public:
     explicit TrafficMeter(TrafficSources sources);

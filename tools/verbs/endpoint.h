@@ -46,9 +46,9 @@ Json address_json(const VerbsAddress& address);
 /// Fails if the JSON is not valid output of address_json().
 Result<VerbsAddress> read_address(const Json& json);
 
-/// Service parameters of queue pairs, as in ibv_qp_attr. `timeout` and `retries` are for lost packets.
+/// Service parameters of queue pairs, as in ibv_qp_attr. `timeout` is for lost packets.
 struct VerbsService {
-    unsigned traffic_class = 0, service_level = 0, timeout = 14, retries = 7;
+    unsigned traffic_class = 0, service_level = 0, timeout = 14;
 };
 
 struct VerbsSettings : VerbsService {

@@ -11,8 +11,6 @@ namespace rdma_nccl {
 
 namespace {
 
-constexpr std::uint64_t largest_32 = std::numeric_limits<std::uint32_t>::max();
-
 struct CounterExplanation {
     std::string_view words;
     double of_packets;      ///< reported above this many per packet
@@ -54,18 +52,6 @@ constexpr CounterExplanation explanations[] = {
 constexpr std::string_view packet_files[] = {"counters/port_xmit_packets", "counters/port_rcv_packets",
                                              "hw_counters/sent_pkts", "hw_counters/rcvd_pkts"};
 
-/// Returns nullopt if the counter decreased, except for a 32-bit counter that wraps around.
-std::optional<std::uint64_t> difference(const CounterFiles& files, Count before, Count after) {
-    if (!before || !after || (files.saturates && *after >= largest_32)) {
-        return std::nullopt;
-    }
-    if (*after >= *before) {
-        return *after - *before;
-    }
-    const bool round = files.bits == 32 && !files.saturates;
-    return round ? std::optional(*after + largest_32 + 1 - *before) : std::nullopt;
-}
-
 } // namespace
 
 PortCounters PortCounters::of(const SysRoot& root, const Fabric& fabric, const std::string& hca, unsigned port) {
@@ -103,9 +89,13 @@ PortReading PortCounters::read(const SysRoot& root) const {
 
 std::optional<std::uint64_t> PortCounters::sent(const PortReading& before, const PortReading& after,
                                                 unsigned path_mtu) const {
-    const auto counts = difference(source_.tx, before.bytes.tx, after.bytes.tx);
-    const std::uint64_t unit = source_.source == ByteSource::Packets ? path_mtu : source_.tx.unit;
-    return counts ? std::optional(*counts * unit) : std::nullopt;
+    constexpr std::uint64_t largest = std::numeric_limits<std::uint32_t>::max();
+    const auto& from = before.bytes.tx;
+    const auto& to = after.bytes.tx;
+    if (!from || !to || *to < *from || (source_.tx.saturates && *to >= largest)) {
+        return std::nullopt;
+    }
+    return (*to - *from) * (source_.source == ByteSource::Packets ? path_mtu : source_.tx.unit);
 }
 
 std::vector<std::string> counter_notes(const PortReading& before, const PortReading& after, const std::string& where) {

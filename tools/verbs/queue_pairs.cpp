@@ -18,6 +18,7 @@ namespace {
 
 constexpr std::uint32_t packet_number_mask = 0xff'ff'ff;
 constexpr std::uint8_t most_hops = 64;   // routed RoCE v2 fails with 1
+constexpr std::uint8_t most_retries = 7; // of lost packets: the field's maximum
 constexpr std::uint8_t rnr_timer = 12;   // 0.64 ms; never used, because writes need no receive request
 constexpr std::uint8_t rnr_for_ever = 7; // never used either
 
@@ -194,7 +195,7 @@ int VerbsQueues::connect(const VerbsPort& port, const VerbsAddress& peer, unsign
         attributes.qp_state = IBV_QPS_RTS;
         attributes.sq_psn = packet_numbers_[i];
         attributes.timeout = static_cast<std::uint8_t>(service.timeout);
-        attributes.retry_cnt = static_cast<std::uint8_t>(service.retries);
+        attributes.retry_cnt = most_retries;
         attributes.rnr_retry = rnr_for_ever;
         attributes.max_rd_atomic = 1;
         constexpr int ready_to_send = IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |

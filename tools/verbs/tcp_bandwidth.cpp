@@ -5,7 +5,6 @@
 #include "lib/net/tcp.h"
 #include "tools/verbs/figures.h"
 
-#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <poll.h>
