@@ -1,13 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lib/base/format.h"
-#include "lib/base/text.h"
 #include "lib/fabric/kernel_text.h"
 #include "lib/fabric/readers.h"
 
 #include <algorithm>
 #include <cerrno>
 #include <iterator>
-#include <set>
 #include <utility>
 
 namespace rdma_nccl {

@@ -5,13 +5,8 @@
 #pragma once
 
 #include "lib/fabric/fabric.h"
-#include "lib/net/ip.h"
 
 #include <cstdint>
-#include <optional>
-#include <string>
-#include <string_view>
-#include <vector>
 
 namespace rdma_nccl {
 

@@ -5,12 +5,6 @@
 #include "lib/base/text.h"
 #include "lib/fabric/fabric.h"
 
-#include <optional>
-#include <set>
-#include <string>
-#include <string_view>
-#include <vector>
-
 namespace rdma_nccl {
 
 /// Reads the RDMA devices in /sys/class/infiniband with their ports, in natural order of names. Adds problems that

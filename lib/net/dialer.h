@@ -3,16 +3,11 @@
 // dial() does, for callers with nothing else to do.
 #pragma once
 
-#include "lib/base/result.h"
 #include "lib/net/ip.h"
 #include "lib/net/session.h"
 
 #include <algorithm>
 #include <chrono>
-#include <cstddef>
-#include <cstdint>
-#include <optional>
-#include <string>
 #include <vector>
 
 namespace rdma_nccl {

@@ -7,10 +7,7 @@
 #include "lib/net/ip.h"
 
 #include <cstddef>
-#include <cstdint>
-#include <optional>
 #include <span>
-#include <string>
 #include <sys/types.h>
 #include <vector>
 

@@ -21,13 +21,9 @@
 #include <chrono>
 #include <cmath>
 #include <concepts>
-#include <cstdint>
 #include <functional>
 #include <limits>
-#include <optional>
 #include <span>
-#include <string>
-#include <string_view>
 #include <type_traits>
 #include <utility>
 #include <variant>

@@ -6,8 +6,6 @@
 #include "lib/base/unique_fd.h"
 #include "lib/net/ip.h"
 
-#include <cstdint>
-#include <optional>
 #include <sys/socket.h>
 
 namespace rdma_nccl {

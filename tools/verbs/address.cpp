@@ -4,7 +4,6 @@
 #include "tools/verbs/endpoint.h"
 
 #include <algorithm>
-#include <string_view>
 
 namespace rdma_nccl {
 

@@ -9,19 +9,15 @@
 #include "tools/verbs/figures.h"
 #include "tools/verbs/rail.h"
 
-#include <chrono>
 #include <condition_variable>
-#include <cstdint>
 #include <deque>
 #include <functional>
 #include <future>
 #include <memory>
 #include <mutex>
-#include <optional>
 #include <thread>
 #include <type_traits>
 #include <utility>
-#include <vector>
 
 namespace rdma_nccl {
 

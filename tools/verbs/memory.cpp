@@ -8,7 +8,6 @@
 #include <cerrno>
 #include <cstring>
 #include <sys/mman.h>
-#include <utility>
 #include <vector>
 
 namespace rdma_nccl {

@@ -3,12 +3,10 @@
 // writes arrived.
 #pragma once
 
-#include "lib/base/result.h"
 #include "tools/verbs/port.h"
 
 #include <cstddef>
 #include <cstdint>
-#include <memory>
 #include <span>
 
 namespace rdma_nccl {

@@ -11,7 +11,6 @@
 #include <cerrno>
 #include <cstring>
 #include <span>
-#include <utility>
 
 namespace rdma_nccl {
 

@@ -15,7 +15,6 @@
 
 #include <infiniband/verbs.h>
 #include <memory>
-#include <optional>
 #include <utility>
 
 namespace rdma_nccl {

@@ -10,7 +10,6 @@
 #include <poll.h>
 #include <sys/socket.h>
 #include <utility>
-#include <vector>
 
 namespace rdma_nccl {
 

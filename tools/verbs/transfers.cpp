@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <atomic>
 #include <sched.h>
-#include <thread>
 
 namespace rdma_nccl {
 
