@@ -125,8 +125,7 @@ Result<void> read_slot(const GidTable& table, const std::string& slot, unsigned 
     return {};
 }
 
-/// Reads slots in order until all expected entries are found. Returns false if some are missing or a slot cannot be
-/// read.
+/// Reads slots in order until all expected entries are found. Returns false if some are missing or unreadable.
 bool read_until_enough(const GidTable& table, const ExpectedGids& expected, Port& port, Notes& notes) {
     while (port.gid_table_length < max_slots) {
         const auto index = static_cast<unsigned>(port.gid_table_length);

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The connecting side: tries the addresses of a coordinator until one proves that it has the key. It never waits;
-// dial() does, for callers with nothing else to do.
+// The connecting side: tries the addresses of a coordinator until one proves that it has the key. Only dial() waits.
 #pragma once
 
 #include "lib/net/ip.h"

@@ -70,7 +70,6 @@ struct VerbsBandwidth {
 /// queue pairs are unusable, and cause() returns the cause. A silent peer is given up after at most six seconds plus
 /// the time of the bytes in flight on the slowest link (slowest_transfer()), in addition to the time that a function
 /// may take.
-///
 /// Errors do not name the port, because the caller knows it.
 ///
 /// From open() until its destruction the calling thread runs near the HCA, on those CPUs of PairRail::local_cpus that

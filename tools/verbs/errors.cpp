@@ -216,8 +216,7 @@ std::optional<IcmpError> next_icmp_error(int socket) {
     return std::nullopt;
 }
 
-/// Tests for a prohibiting ICMP error with UDP, because TCP does not show its sender and code (before Linux 5.9 not at
-/// all).
+/// Tests for a prohibiting ICMP error with UDP: TCP does not show its sender and code (before Linux 5.9 not at all).
 bool prohibits(const SocketAddress& source, const SocketAddress& target, const IpAddress& to,
                std::chrono::milliseconds limit) {
     const auto socket = bound_socket(source, SOCK_DGRAM);

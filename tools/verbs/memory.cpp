@@ -123,8 +123,7 @@ public:
 
     [[nodiscard]] std::uint64_t address() const { return address_; }
 
-    /// Returns a descriptor for ibv_reg_dmabuf_mr(). Fails if driver or GPU do not support it; then nvidia_peermem is
-    /// needed.
+    /// For ibv_reg_dmabuf_mr(). Fails if driver or GPU do not support it; then nvidia_peermem is needed.
     [[nodiscard]] Result<UniqueFd> dmabuf() const {
         if (driver_.range_handle == nullptr) {
             return fail("the NVIDIA driver gives no DMA-BUF: it is older than CUDA 11.7");

@@ -66,8 +66,7 @@ Result<void> to_init(const VerbsPort& port, ibv_qp* pair, unsigned pkey_index) {
     return code == 0 ? Result<void>() : os_failure("no queue pair on this port", code);
 }
 
-/// Returns true if the path needs a global header. On InfiniBand that is only between subnets, and for ports without a
-/// LID.
+/// Whether the path needs a global header: on InfiniBand only between subnets, and for ports without a LID.
 bool needs_global(const VerbsPort& port, const VerbsAddress& peer) {
     return port.rail.ethernet || peer.lid == 0 ||
            !std::equal(peer.gid.bytes().begin(), peer.gid.bytes().begin() + 8, port.gid.bytes().begin());

@@ -105,8 +105,7 @@ Result<std::vector<UniqueFd>> connect_all(const IpAddress& from, const IpAddress
     return sockets;
 }
 
-/// Measures what `move(socket, more)` transfers on sockets with events, for `time` and `longer`. It clears `more` at
-/// the end.
+/// Measures what `move(socket, more)` transfers for `time` and `longer`. It clears `more` at the end.
 template<typename Move>
 TcpBandwidth transfer(const std::vector<UniqueFd>& sockets, short events, milliseconds time, milliseconds longer,
                       const Stop& stop, const Move& move) {

@@ -75,8 +75,7 @@ struct Mailboxes {
 };
 
 /// Ping-pong between the mailboxes of two ends: each end writes a number into the other's mailbox and waits until the
-/// answer is in its own. Uses the first queue pair. There must be one object per connection, because its numbers
-/// continue.
+/// answer is in its own. Uses the first queue pair. One object per connection, because its numbers continue.
 class VerbsPing {
 public:
     /// The number of writes for which a queue pair needs space, because few completions are requested and polled.
