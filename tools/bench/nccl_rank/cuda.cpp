@@ -8,13 +8,14 @@
 namespace rdma_nccl::bench {
 
 Result<CudaLibrary> CudaLibrary::load() {
-    CudaLibrary cuda;
-    if (!cuda.library) {
+    const auto symbols = Symbols::load("libcuda.so.1");
+    if (!symbols) {
         return fail(format_text("no GPU: libcuda.so.1 is not there, which comes with NVIDIA's driver ({})",
-                                cuda.library.problem()));
+                                symbols.error().message));
     }
-    if (!cuda.library.missing().empty()) {
-        return fail(format_text("libcuda.so.1 has no {}: NVIDIA's driver is too old", cuda.library.missing()));
+    CudaLibrary cuda{*symbols};
+    if (!cuda.symbols.missing().empty()) {
+        return fail(format_text("libcuda.so.1 has no {}: NVIDIA's driver is too old", cuda.symbols.missing()));
     }
     int count = 0;
     const auto counted = cuda.check(cuda.init(0), "no GPU: cuInit").and_then([&] {

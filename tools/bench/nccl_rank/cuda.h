@@ -3,8 +3,8 @@
 // so no run-time library of a certain CUDA release is needed. NCCL's own one uses the current context.
 #pragma once
 
+#include "lib/base/dynamic_symbols.h"
 #include "lib/base/result.h"
-#include "tools/verbs/dynamic_library.h"
 
 #include <cstddef>
 #include <cuda.h>
@@ -19,10 +19,10 @@ namespace rdma_nccl::bench {
 // <cuda.h> renames functions when they change, so look up the name that it uses.
 #define RN_TEXT_OF(function) #function
 // NOLINTNEXTLINE(bugprone-macro-parentheses): a name that is declared
-#define RN_CUDA(name, function) decltype(&::function) name = library.needed(RN_TEXT_OF(function))
+#define RN_CUDA(name, function) decltype(&::function) name = symbols.get(RN_TEXT_OF(function))
 
 struct CudaLibrary {
-    DynamicLibrary library{"libcuda.so.1"};
+    Symbols symbols;
     RN_CUDA(init, cuInit);
     RN_CUDA(error_string, cuGetErrorString);
     RN_CUDA(device_count, cuDeviceGetCount);

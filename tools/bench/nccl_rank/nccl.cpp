@@ -45,18 +45,19 @@ std::optional<Enumerator> enumerator_of(const std::vector<std::string_view>& nam
 } // namespace
 
 Result<NcclLibrary> NcclLibrary::load(const std::string& path) {
-    NcclLibrary nccl{.library = DynamicLibrary(path.c_str()), .path = path};
-    if (!nccl.library) {
+    const auto symbols = Symbols::load(path.c_str());
+    if (!symbols) {
         return fail(format_text("NCCL cannot be loaded: {}; name the one of your Python environment or container: "
                                 "--nccl DIRECTORY",
-                                nccl.library.problem()));
+                                symbols.error().message));
     }
-    if (!nccl.library.missing().empty()) {
-        return fail(format_text("{} has no {}: NCCL 2.7 or newer is needed", path, nccl.library.missing()));
+    NcclLibrary nccl{.symbols = *symbols, .path = path};
+    if (!nccl.symbols.missing().empty()) {
+        return fail(format_text("{} has no {}: NCCL 2.7 or newer is needed", path, nccl.symbols.missing()));
     }
     (void)nccl.get_version(&nccl.version);
     Dl_info info{};
-    if (::dladdr(nccl.library.optional("ncclGetVersion").address, &info) != 0 && info.dli_fname != nullptr) {
+    if (::dladdr(nccl.symbols.get_if_any("ncclGetVersion").value, &info) != 0 && info.dli_fname != nullptr) {
         nccl.path = info.dli_fname;
     }
     return nccl;

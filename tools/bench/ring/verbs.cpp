@@ -56,9 +56,8 @@ public:
         }
         peer_ = std::move(*peer);
         link_ = link_to(port_, peer_, std::min(peer_.mtu, own_.mtu));
-        if (const auto done = queues_.connect(port_, peer_, link_.path_mtu, service); !done) {
-            return fail(format_text("{}: {}", port_here(port_.rail), diagnose(done.error(), link_).text),
-                        done.error().os_error);
+        if (const int code = queues_.connect(port_, peer_, link_.path_mtu, service); code != 0) {
+            return fail(format_text("{}: {}", port_here(port_.rail), diagnose(code, link_).text), code);
         }
         return {};
     }

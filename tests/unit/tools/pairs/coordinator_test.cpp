@@ -5,7 +5,7 @@
 #include "tools/measure/channel.h"
 #include "tools/measure/rails.h"
 #include "tools/pairs/pairs.h"
-#include "tools/verbs/address.h"
+#include "tools/verbs/endpoint.h"
 
 #include <deque>
 #include <functional>
