@@ -14,7 +14,6 @@
 #include <fcntl.h>
 
 #include <linux/openat2.h>
-#include <memory>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>

@@ -3,14 +3,11 @@
 
 #include "lib/base/lists.h"
 #include "lib/base/text.h"
-#include "lib/evidence/step_watch.h"
 
 #include <algorithm>
 #include <cstdint>
-#include <optional>
 #include <poll.h>
 #include <thread>
-#include <unistd.h>
 
 namespace rdma_nccl {
 

@@ -2,14 +2,11 @@
 #include "tools/pairs/order_handler.h"
 
 #include "lib/base/format.h"
-#include "lib/base/json.h"
 #include "tools/common/command_line.h"
 #include "tools/common/json_fields.h"
 #include "tools/common/print.h"
-#include "tools/measure/rails.h"
 #include "tools/pairs/pair_run.h"
 #include "tools/verbs/figures.h"
-#include "tools/verbs/rail.h"
 
 #include <array>
 #include <string_view>
