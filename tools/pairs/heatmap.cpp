@@ -8,7 +8,7 @@
 
 #include <algorithm>
 #include <array>
-#include <cmath>
+#include <cctype>
 #include <cstddef>
 #include <optional>
 #include <string_view>
@@ -63,14 +63,9 @@ private:
 
 HeatMap heat_map(const Report& report) {
     HeatMap map(report.nodes.size());
-    const auto add = [&map](unsigned from, unsigned to, const PairingResult& result,
-                            const std::optional<Bandwidth>& bandwidth) {
-        map.at(from, to).add({bandwidth ? std::optional(bandwidth->gbps) : std::nullopt, !result.problem.empty()});
-    };
     for (const auto& result : report.results) {
-        add(result.pairing.a, result.pairing.b, result, result.forward);
-        if (result.pairing.a != result.pairing.b) {
-            add(result.pairing.b, result.pairing.a, result, result.backward);
+        for (const auto& way : directions_of(result)) {
+            map.at(way.from, way.to).add({figure_of(*way.bandwidth, &Bandwidth::gbps), !result.problem.empty()});
         }
     }
     return map;

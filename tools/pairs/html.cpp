@@ -70,18 +70,6 @@ std::vector<Shown> shown_results(const Report& report, const Verdict& verdict) {
     return shown;
 }
 
-Json gbps_json(const std::optional<Bandwidth>& way) {
-    return way ? page_number(way->gbps) : Json(nullptr);
-}
-
-Json tcp_json(const std::optional<Bandwidth>& way) {
-    return way ? number_or_null(way->tcp_gbps) : Json(nullptr);
-}
-
-Json latency_json(const PairingResult& result, double PairLatency::*value) {
-    return result.latency ? page_number((*result.latency).*value) : Json(nullptr);
-}
-
 struct Column {
     const char* name;
     Json (*value)(const Shown& shown);
@@ -92,13 +80,13 @@ constexpr std::array<Column, 15> columns{{
     {"b", [](const Shown& s) { return Json(s.result.pairing.b); }},
     {"rail_a", [](const Shown& s) { return Json(s.result.pairing.rail_a); }},
     {"rail_b", [](const Shown& s) { return Json(s.result.pairing.rail_b); }},
-    {"forward", [](const Shown& s) { return gbps_json(s.result.forward); }},
-    {"backward", [](const Shown& s) { return gbps_json(s.result.backward); }},
-    {"both", [](const Shown& s) { return gbps_json(s.result.both); }},
-    {"tcp_forward", [](const Shown& s) { return tcp_json(s.result.forward); }},
-    {"tcp_backward", [](const Shown& s) { return tcp_json(s.result.backward); }},
-    {"latency", [](const Shown& s) { return latency_json(s.result, &PairLatency::median_us); }},
-    {"p99", [](const Shown& s) { return latency_json(s.result, &PairLatency::p99_us); }},
+    {"forward", [](const Shown& s) { return number_or_null(figure_of(s.result.forward, &Bandwidth::gbps)); }},
+    {"backward", [](const Shown& s) { return number_or_null(figure_of(s.result.backward, &Bandwidth::gbps)); }},
+    {"both", [](const Shown& s) { return number_or_null(figure_of(s.result.both, &Bandwidth::gbps)); }},
+    {"tcp_forward", [](const Shown& s) { return number_or_null(figure_of(s.result.forward, &Bandwidth::tcp_gbps)); }},
+    {"tcp_backward", [](const Shown& s) { return number_or_null(figure_of(s.result.backward, &Bandwidth::tcp_gbps)); }},
+    {"latency", [](const Shown& s) { return number_or_null(figure_of(s.result.latency, &PairLatency::median_us)); }},
+    {"p99", [](const Shown& s) { return number_or_null(figure_of(s.result.latency, &PairLatency::p99_us)); }},
     {"mtu", [](const Shown& s) { return Json(s.result.path_mtu); }},
     {"state", [](const Shown& s) { return Json(static_cast<int>(s.state)); }},
     {"retest", [](const Shown& s) { return Json(s.result.retest ? 1 : 0); }},

@@ -167,7 +167,7 @@ void note_miscounted(Judging& judging) {
     for (const Sample& sample : judging.samples.samples) {
         const PairingResult& result = judging.report.results[sample.result];
         const auto& way = sample.from == result.pairing.a ? result.forward : result.backward;
-        const auto share = way ? way->counted_share : std::nullopt;
+        const auto share = figure_of(way, &Bandwidth::counted_share);
         if (!share || sample.from == sample.to) {
             continue;
         }

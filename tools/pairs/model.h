@@ -6,6 +6,7 @@
 #include "tools/measure/rails.h"
 #include "tools/verbs/figures.h"
 
+#include <array>
 #include <chrono>
 #include <cstdint>
 #include <optional>
@@ -51,6 +52,22 @@ struct PairingResult {
 
     friend bool operator==(const PairingResult&, const PairingResult&) = default;
 };
+
+/// One direction of a result.
+struct Direction {
+    unsigned from, from_rail, to, to_rail;
+    const std::optional<Bandwidth>* bandwidth;
+};
+inline std::array<Direction, 2> directions_of(const PairingResult& result) {
+    const auto& [a, b, rail_a, rail_b] = result.pairing;
+    return {{{a, rail_a, b, rail_b, &result.forward}, {b, rail_b, a, rail_a, &result.backward}}};
+}
+
+/// Returns a figure of a measurement; nullopt if it was not measured.
+template<typename T, typename Figure>
+auto figure_of(const std::optional<T>& measured, Figure T::*figure) {
+    return measured ? std::optional(*measured.*figure) : std::nullopt;
+}
 
 /// How each pairing is measured.
 struct Measurement {

@@ -115,20 +115,12 @@ Samples samples_of(const Report& report, const std::vector<std::uint32_t>& resul
         const PairingResult& result = report.results[index];
         const auto& [a, b, rail_a, rail_b] = result.pairing;
         all.software |= report.nodes[a].rails[rail_a].software || report.nodes[b].rails[rail_b].software;
-        const auto add = [&](const std::optional<Bandwidth>& way, unsigned from, unsigned from_rail, unsigned to,
-                             unsigned to_rail) {
-            if (way && std::isfinite(way->gbps) && way->gbps >= 0) {
-                all.samples.push_back({.result = index,
-                                       .kind = kind_of(result.pairing),
-                                       .from = from,
-                                       .from_rail = from_rail,
-                                       .to = to,
-                                       .to_rail = to_rail,
-                                       .gbps = way->gbps});
+        for (const auto& [from, from_rail, to, to_rail, way] : directions_of(result)) {
+            const double gbps = figure_of(*way, &Bandwidth::gbps).value_or(-1);
+            if (std::isfinite(gbps) && gbps >= 0) {
+                all.samples.push_back({index, kind_of(result.pairing), from, from_rail, to, to_rail, gbps});
             }
-        };
-        add(result.forward, a, rail_a, b, rail_b);
-        add(result.backward, b, rail_b, a, rail_a);
+        }
     }
     set_shares(all, share);
     return all;
