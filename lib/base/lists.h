@@ -2,7 +2,9 @@
 #pragma once
 
 #include <algorithm>
+#include <functional>
 #include <iterator>
+#include <type_traits>
 #include <vector>
 
 namespace rdma_nccl {
@@ -11,6 +13,22 @@ namespace rdma_nccl {
 auto* find_by(auto& list, auto member, const auto& value) {
     const auto found = std::ranges::find(list, value, member);
     return found == list.end() ? nullptr : &*found;
+}
+
+/// Returns what `function` gives for each item.
+auto mapped(const auto& items, auto function) {
+    std::vector<std::remove_cvref_t<decltype(std::invoke(function, *items.begin()))>> results;
+    results.reserve(items.size());
+    std::ranges::transform(items, std::back_inserter(results), function);
+    return results;
+}
+
+/// Returns what `function` gives for each item with the other one in its place, as far as there are both.
+auto mapped(const auto& items, const auto& others, auto function) {
+    std::vector<std::remove_cvref_t<decltype(function(*items.begin(), *others.begin()))>> results;
+    results.reserve(items.size());
+    std::ranges::transform(items, others, std::back_inserter(results), function);
+    return results;
 }
 
 /// Appends all of `more` to a list.

@@ -3,6 +3,7 @@
 
 #include "lib/base/format.h"
 #include "lib/base/hostlist.h"
+#include "lib/base/lists.h"
 #include "lib/base/text.h"
 #include "lib/fabric/fabric.h"
 #include "tools/measure/rails.h"
@@ -123,10 +124,7 @@ std::string_view verdict_word(const Verdict& verdict) {
 }
 
 std::string suspects_hostlist(const Report& report, const Verdict& verdict) {
-    std::vector<std::string> names;
-    for (const unsigned node : verdict.suspects) {
-        names.push_back(report.nodes.at(node).host_name());
-    }
+    auto names = mapped(verdict.suspects, [&](unsigned node) { return report.nodes.at(node).host_name(); });
     return names.empty() ? "" : fold_hostlist(std::move(names));
 }
 

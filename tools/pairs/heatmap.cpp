@@ -4,6 +4,7 @@
 
 #include "lib/base/format.h"
 #include "lib/base/hostlist.h"
+#include "lib/base/lists.h"
 #include "tools/pairs/fault_messages.h"
 
 #include <algorithm>
@@ -262,10 +263,9 @@ std::string blocks_that_fit(const HeatMap& map, const std::vector<std::string>& 
 std::string heat_table(const Report& report, const Verdict& verdict, const TextOptions& options) {
     const auto map = heat_map(report);
     const double median = verdict.median_gbps.value_or(0);
-    std::vector<std::string> names;
+    const auto names = mapped(report.nodes, &measure::Node::name);
     std::size_t rails = 0;
     for (const auto& node : report.nodes) {
-        names.push_back(node.name);
         rails = std::max(rails, node.rails.size());
     }
     const auto of_rails = rails > 1 ? format_text(", the slowest of {} rails", rails) : "";

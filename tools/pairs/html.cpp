@@ -2,6 +2,7 @@
 // The data for the page of `rdma-nccl pairs`; tools/pairs/page.js draws it.
 #include "lib/base/format.h"
 #include "lib/base/json.h"
+#include "lib/base/lists.h"
 #include "tools/html/page.h"
 #include "tools/measure/rails.h"
 #include "tools/pairs/fault_messages.h"
@@ -11,7 +12,6 @@
 
 #include <algorithm>
 #include <array>
-#include <iterator>
 
 namespace rdma_nccl::pairs {
 
@@ -27,13 +27,13 @@ std::string heading_of(FaultKind kind) {
     return format_text("{}{}", what_is_slow ? "slow " : "", name_of(kind));
 }
 
+Json page_fault(const Fault& fault) {
+    return Json::array({heading_of(fault.kind), fault.text, is_critical(fault.kind)});
+}
+
 Json page_node(const measure::Node& node, const NodeScore& score) {
-    Json rails = Json::array();
-    for (const PairRail& rail : node.rails) {
-        rails.push_back(measure::rail_name(rail));
-    }
     return {{"name", node.name},
-            {"rails", rails},
+            {"rails", mapped(node.rails, measure::rail_name)},
             {"problem", node.problem},
             {"sends", number_or_null(score.sends_gbps)},
             {"receives", number_or_null(score.receives_gbps)},
@@ -42,14 +42,6 @@ Json page_node(const measure::Node& node, const NodeScore& score) {
             {"slow", score.slow},
             {"failed", score.failed},
             {"state", name_of(score.state)}};
-}
-
-Json nodes_json(const Report& report, const Verdict& verdict) {
-    Json nodes = Json::array();
-    for (std::size_t i = 0; i < report.nodes.size(); ++i) {
-        nodes.push_back(page_node(report.nodes[i], i < verdict.nodes.size() ? verdict.nodes[i] : NodeScore{}));
-    }
-    return nodes;
 }
 
 /// A result whose nodes the report has.
@@ -63,8 +55,7 @@ std::vector<Shown> shown_results(const Report& report, const Verdict& verdict) {
     for (std::size_t i = 0; i < report.results.size(); ++i) {
         const auto& [a, b, rail_a, rail_b] = report.results[i].pairing;
         if (a < report.nodes.size() && b < report.nodes.size()) {
-            shown.push_back(
-                {report.results[i], i < verdict.results.size() ? verdict.results[i] : ResultState::Unknown});
+            shown.push_back({report.results[i], verdict.results.at(i)});
         }
     }
     return shown;
@@ -98,9 +89,7 @@ constexpr std::array<Column, 15> columns{{
 Json results_json(const std::vector<Shown>& results) {
     Json all = Json::object();
     for (const auto& [name, value] : columns) {
-        std::vector<Json> column;
-        column.reserve(results.size());
-        std::ranges::transform(results, std::back_inserter(column), value);
+        auto column = mapped(results, value);
         const bool empty = std::ranges::all_of(column, &Json::is_null);
         all[name] = empty ? Json::array() : Json::array(std::move(column));
     }
@@ -117,14 +106,6 @@ Json texts_json(const std::vector<Shown>& results, T PairingResult::*texts) {
         }
     }
     return all;
-}
-
-Json faults_json(const Verdict& verdict) {
-    Json faults = Json::array();
-    for (const Fault& fault : verdict.faults) {
-        faults.push_back(Json::array({heading_of(fault.kind), fault.text, is_critical(fault.kind)}));
-    }
-    return faults;
 }
 
 /// Returns the floor of the first rail; null if its rate is unknown or it has no floor (software RDMA).
@@ -150,8 +131,8 @@ std::string format_html(const Report& report, const Verdict& verdict) {
                        {"mad_gbps", number_or_null(verdict.mad_gbps)},
                        {"median_latency_us", number_or_null(verdict.median_latency_us)},
                        {"floor_gbps", floor_json(report)},
-                       {"nodes", nodes_json(report, verdict)},
-                       {"faults", faults_json(verdict)},
+                       {"nodes", mapped(report.nodes, verdict.nodes, page_node)},
+                       {"faults", mapped(verdict.faults, page_fault)},
                        {"suspects", suspects_hostlist(report, verdict)},
                        {"notes", verdict.notes},
                        {"problems", texts_json(results, &PairingResult::problem)},

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tools/pairs/samples.h"
 
+#include "lib/base/lists.h"
 #include "tools/measure/rails.h"
 
 #include <algorithm>
@@ -91,12 +92,7 @@ std::vector<std::uint32_t> results_that_count(const Report& report) {
             latest[pairing] = static_cast<std::uint32_t>(i);
         }
     }
-    std::vector<std::uint32_t> results;
-    results.reserve(latest.size());
-    for (const auto& [pairing, result] : latest) {
-        results.push_back(result);
-    }
-    return results;
+    return mapped(latest, [](const auto& entry) { return entry.second; });
 }
 
 Samples samples_of(const Report& report, const std::vector<std::uint32_t>& results, double share) {

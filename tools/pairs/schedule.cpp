@@ -2,6 +2,7 @@
 #include "tools/pairs/schedule.h"
 
 #include "lib/base/format.h"
+#include "lib/base/lists.h"
 #include "tools/pairs/pair_run.h"
 #include "tools/pairs/pairs.h"
 
@@ -179,8 +180,7 @@ std::vector<Round> with_rails(const NodeRounds& rounds, std::span<const unsigned
 
 std::vector<Round> over_rails(const NodeRounds& node_rounds, const Options& options,
                               const std::vector<measure::Node>& nodes) {
-    std::vector<unsigned> rails(nodes.size());
-    std::ranges::transform(nodes, rails.begin(), [](auto& node) { return static_cast<unsigned>(node.rails.size()); });
+    const auto rails = mapped(nodes, [](const auto& node) { return static_cast<unsigned>(node.rails.size()); });
     auto rounds = with_rails(node_rounds, rails, options.rails);
     if (options.only_rail) {
         for (auto& round : rounds) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lib/base/text.h"
 #include "lib/base/format.h"
+#include "lib/base/lists.h"
 #include "tools/measure/command.h"
 #include "tools/pairs/fault_messages.h"
 #include "tools/pairs/output.h"
@@ -48,7 +49,7 @@ std::string gbps_cell(const std::optional<double>& gbps) {
 
 /// A column of the list of pairings.
 struct Column {
-    const char* title;
+    std::string title;
     bool shown;
     std::function<std::string(const PairingResult&)> cell;
 };
@@ -85,28 +86,19 @@ std::vector<Column> columns_of(const Report& report) {
 std::string list(const Report& report) {
     auto columns = columns_of(report);
     std::erase_if(columns, [](const Column& column) { return !column.shown; });
-    std::vector<const PairingResult*> results;
-    for (const auto& result : report.results) {
-        results.push_back(&result);
-    }
+    auto results = mapped(report.results, [](const PairingResult& result) { return &result; });
     std::ranges::stable_sort(results, {}, [](const PairingResult* result) { return result->pairing; });
-    std::vector<TableRow> rows(1 + results.size());
+    std::vector<TableRow> rows{mapped(columns, &Column::title)};
     std::string remarks;
-    for (const auto& column : columns) {
-        rows[0].emplace_back(column.title);
-    }
-    for (std::size_t i = 0; i < results.size(); ++i) {
-        const auto& result = *results[i];
-        for (const auto& column : columns) {
-            rows[i + 1].push_back(column.cell(result));
-        }
-        const auto& pairing = result.pairing;
+    for (const auto* const result : results) {
+        rows.push_back(mapped(columns, [&](const Column& column) { return column.cell(*result); }));
+        const auto& pairing = result->pairing;
         const auto name = pairing.a == pairing.b ? name_of_end(report, pairing.a, pairing.rail_a)
                                                  : name_of_link(report, pairing, true, " - ");
-        if (!result.problem.empty()) {
-            remarks += format_text("  {}: {}\n", name, printable(result.problem, 400));
+        if (!result->problem.empty()) {
+            remarks += format_text("  {}: {}\n", name, printable(result->problem, 400));
         }
-        for (const auto& note : result.notes) {
+        for (const auto& note : result->notes) {
             remarks += format_text("  {}: {}\n", name, printable(note, 200));
         }
     }
