@@ -63,8 +63,6 @@ public:
     [[nodiscard]] const std::map<std::string, std::string, std::less<>>& all() const { return variables_; }
 
 private:
-    void find_ours();
-
     std::map<std::string, std::string, std::less<>> variables_;
     std::set<std::string, std::less<>> ours_;
     std::string marked_step_;
