@@ -79,20 +79,13 @@ struct Labels {
 };
 
 std::size_t common_start(const std::vector<std::string>& names) {
-    std::size_t length = names.front().size();
-    for (const auto& name : names) {
-        const auto end = std::ranges::mismatch(name, names.front()).in1;
-        length = std::min(length, static_cast<std::size_t>(end - name.begin()));
-    }
-    return length;
+    const auto [first, last] = std::ranges::minmax_element(names); // what these share, all share
+    return static_cast<std::size_t>(std::ranges::mismatch(*first, *last).in1 - first->begin());
 }
 
 std::size_t widest(const std::vector<std::string>& texts) {
-    std::size_t width = 0;
-    for (const auto& text : texts) {
-        width = std::max(width, text.size());
-    }
-    return width;
+    const auto sizes = mapped(texts, [](const std::string& text) { return text.size(); });
+    return sizes.empty() ? 0 : std::ranges::max(sizes);
 }
 
 /// Keeps names that fit above the columns; shortens others to the part in which they differ.
@@ -228,8 +221,8 @@ std::string table_of_blocks(const HeatMap& map, const Labels& labels, double med
 }
 
 std::string legend(double median, bool utf8) {
-    return utf8 ? format_text("█ 90 % of the median {} Gb/s or more, ▄ half of it, x failed\n", short_gbps(median))
-                : format_text("# 90 % of the median {} Gb/s or more, 5 half of it, x failed\n", short_gbps(median));
+    return format_text("{} 90 % of the median {} Gb/s or more, {} half of it, x failed\n", utf8 ? "█" : "#",
+                       short_gbps(median), utf8 ? "▄" : "5");
 }
 
 /// Returns names of groups: "n[01-16]", cut if too long.
@@ -264,10 +257,7 @@ std::string heat_table(const Report& report, const Verdict& verdict, const TextO
     const auto map = heat_map(report);
     const double median = verdict.median_gbps.value_or(0);
     const auto names = mapped(report.nodes, &measure::Node::name);
-    std::size_t rails = 0;
-    for (const auto& node : report.nodes) {
-        rails = std::max(rails, node.rails.size());
-    }
+    const auto rails = most_rails(report.nodes);
     const auto of_rails = rails > 1 ? format_text(", the slowest of {} rails", rails) : "";
     const auto labels = labels_of(names, number_width);
     const auto cell = std::max(number_width, labels.column_width + 2);

@@ -6,6 +6,7 @@
 #include "tools/measure/rails.h"
 #include "tools/verbs/figures.h"
 
+#include <algorithm>
 #include <array>
 #include <chrono>
 #include <cstdint>
@@ -83,6 +84,15 @@ struct Measurement {
 
     friend bool operator==(const Measurement&, const Measurement&) = default;
 };
+
+/// Returns the number of rails of the node that has most.
+inline std::size_t most_rails(const std::vector<measure::Node>& nodes) {
+    std::size_t most = 0;
+    for (const auto& node : nodes) {
+        most = std::max(most, node.rails.size());
+    }
+    return most;
+}
 
 /// All results, also of a measurement that ended early.
 struct Report {

@@ -18,12 +18,8 @@ bool has_rail(const Report& report, unsigned node, unsigned rail) {
 }
 
 std::vector<double> usual_rates(const Report& report) {
-    std::size_t rails = 0;
-    for (const measure::Node& node : report.nodes) {
-        rails = std::max(rails, node.rails.size());
-    }
     std::vector<double> rates;
-    for (unsigned rail = 0; rail < rails; ++rail) {
+    for (unsigned rail = 0; rail < most_rails(report.nodes); ++rail) {
         rates.push_back(usual_rate(report, rail));
     }
     return rates;
