@@ -28,8 +28,7 @@ struct Shown {
 
 Result<Shown> inspect(const TopoOptions& options, const Settings& settings) {
     if (!options.xml.empty()) {
-        return place_by_xml(options.xml, settings.bind, options.ranks).map([&](XmlPlaces xml) {
-            NodePlan node{settings, std::move(xml.facts), std::move(xml.plan), {}, std::move(xml.places)};
+        return plan_by_xml(options.xml, settings, options.ranks).map([&](NodePlan node) {
             return Shown{std::move(node), std::string(base_name(options.xml))};
         });
     }
