@@ -4,7 +4,6 @@
 #include "lib/base/format.h"
 #include "lib/base/text.h"
 #include "lib/evidence/verdict.h"
-#include "lib/exchange/endpoint.h"
 #include "lib/net/key.h"
 #include "lib/plan/port_block.h"
 #include "lib/slurm/step.h"

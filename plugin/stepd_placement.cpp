@@ -6,7 +6,6 @@
 #include "lib/plan/report.h"
 #include "lib/sys/affinity.h"
 
-#include <span>
 #include <sys/mman.h>
 
 namespace rdma_nccl {

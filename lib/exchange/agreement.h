@@ -6,7 +6,6 @@
 #include "lib/exchange/messages.h"
 #include "lib/settings/settings.h"
 
-#include <cstdint>
 #include <optional>
 #include <span>
 #include <string>

@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "lib/base/format.h"
 #include "lib/base/lists.h"
 #include "lib/exchange/messages.h"
 #include "lib/fabric/readers.h"

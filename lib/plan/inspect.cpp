@@ -7,7 +7,6 @@
 #include "lib/plan/nccl_variables.h"
 #include "lib/plan/port_block.h"
 #include "lib/sys/affinity.h"
-#include "lib/sys/environment.h"
 
 #include <algorithm>
 #include <array>
@@ -21,9 +20,6 @@
 
 namespace rdma_nccl {
 
-template<>
-inline constexpr std::string_view message_name<Resolution> = "resolution";
-
 void fields(auto& f, Is<Resolution> auto& m) {
     f("name", m.name);
     f("addresses", m.addresses);
@@ -32,6 +28,7 @@ void fields(auto& f, Is<Resolution> auto& m) {
 
 /// A message that carries NcclConf.
 struct ConfFiles {
+    static constexpr std::string_view message_name = "conf";
     struct Entry {
         std::string name;
         std::string value;
@@ -39,9 +36,6 @@ struct ConfFiles {
     };
     std::vector<Entry> entries;
 };
-
-template<>
-inline constexpr std::string_view message_name<ConfFiles> = "conf";
 
 void fields(auto& f, Is<ConfFiles::Entry> auto& m) {
     constexpr std::size_t max_text = 65536;

@@ -19,6 +19,7 @@ namespace rdma_nccl {
 
 /// A host name's addresses, or the reason why there are none.
 struct Resolution {
+    static constexpr std::string_view message_name = "resolution";
     std::string name;
     std::vector<IpAddress> addresses; ///< in the resolver's order
     std::string problem;              ///< set when `addresses` is empty

@@ -6,7 +6,6 @@
 #include "lib/net/tcp.h"
 
 #include <algorithm>
-#include <string>
 
 namespace rdma_nccl {
 
