@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the nodes of a step report to srun, and what srun answers with: values, and the messages that carry them as text
-// (lib/net/message.h). All input is validated as untrusted.
+// Where srun listens for the nodes of its step, what these report, and what srun answers with: values, and the messages
+// that carry them as text (lib/net/message.h). All input is validated as untrusted.
 #pragma once
 
 #include "lib/base/result.h"
@@ -18,10 +18,8 @@
 
 namespace rdma_nccl {
 
-// The address where srun listens for the nodes of its step. It is passed in one variable of the step's environment,
-// next to the step's key (lib/net/key.h).
-
-/// The name starts with SLURM so that --export=NONE keeps it (env_array_merge_slurm_spank).
+/// The variable of the step's environment that has srun's address, next to the step's key (lib/net/key.h). The name
+/// starts with SLURM so that --export=NONE keeps it (env_array_merge_slurm_spank).
 inline constexpr std::string_view endpoint_variable = "SLURM_RDMA_NCCL_EXCHANGE";
 
 struct ExchangeEndpoint {
@@ -42,8 +40,6 @@ std::vector<IpAddress> own_addresses();
 /// Returns up to eight of own_addresses() that other hosts may reach, IPv4 first. Leaves out bridges without hardware
 /// below (/sys/class/net/NAME/brif): containers and virtual machines use them, with the same addresses on every host.
 std::vector<IpAddress> published_addresses();
-
-// The messages.
 
 /// A port that the node's plan uses.
 struct ReportedPort {
