@@ -3,7 +3,6 @@
 
 #include "lib/base/format.h"
 #include "lib/net/message.h"
-#include "lib/placement/visible_gpus.h"
 #include "lib/plan/nccl_variables.h"
 #include "lib/plan/port_block.h"
 #include "lib/sys/affinity.h"
@@ -144,10 +143,7 @@ Result<NodeFacts> inspect_node(const Settings& settings, const Environment& envi
     facts.head_node = find_head_node(facts.step);
     facts.program = classify_program(facts.step.program);
     inspect_files(*root, facts, timeout, settings.gid ? GidTables::Whole : tables);
-    const auto gpus = find_visible_gpus(environment, [&facts] { return facts.fabric.gpus.size(); });
-    facts.visible_gpus = static_cast<unsigned>(gpus.ids.size());
-    facts.visible_gpus_source = gpus.source;
-    facts.visible_gpu_ids = gpus.ids;
+    facts.visible_gpus = find_visible_gpus(environment, [&facts] { return facts.fabric.gpus.size(); });
     facts.allowed_cpus = count_allowed_cpus();
     resolve_head(facts, settings, timeout);
     return facts;

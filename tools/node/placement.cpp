@@ -22,7 +22,7 @@ std::size_t count_ranks(const NodeFacts& facts, const Plan& plan) {
     if (plan.layout.layout == Layout::Rank && facts.step.job_id != 0) {
         return node && *node < counts.size() ? counts[*node] : facts.step.most_tasks_per_node();
     }
-    return std::max(facts.visible_gpus, 1U);
+    return std::max(facts.visible_gpus.count(), 1U);
 }
 
 /// Returns the CPUs that each rank may use, from the source with the highest precedence.
@@ -136,12 +136,9 @@ Result<XmlPlaces> place_by_xml(const std::string& path, BindChoice bind, const R
     node.places.topology = std::move(machine->topology);
     node.places.masks_source = "all CPUs of the machine";
     node.facts.fabric = std::move(machine->fabric);
-    const auto gpus = find_visible_gpus({}, [&] { return node.facts.fabric.gpus.size(); });
-    node.facts.visible_gpus = static_cast<unsigned>(gpus.ids.size());
-    node.facts.visible_gpu_ids = gpus.ids;
-    node.facts.visible_gpus_source = gpus.source;
+    node.facts.visible_gpus = find_visible_gpus({}, [&] { return node.facts.fabric.gpus.size(); });
     node.plan.layout.layout = Layout::Rank;
-    node.plan.visible_gpus = node.facts.visible_gpus;
+    node.plan.visible_gpus = node.facts.visible_gpus.count();
     node.plan.fabric = choose_active_ports(node.facts.fabric);
     const CpuSet all = node.places.topology.cpus();
     return place(std::move(node.places), node.facts, node.plan, bind, all, false, wanted).map([&](Places places) {

@@ -46,9 +46,7 @@ NodeInquiry inquire(const Environment& environment, Fabric fabric) {
     node.facts.environment = environment;
     node.facts.step = read_step(environment, {});
     node.facts.fabric = std::move(fabric);
-    const auto gpus = find_visible_gpus(environment, [&] { return node.facts.fabric.gpus.size(); });
-    node.facts.visible_gpus = static_cast<unsigned>(gpus.ids.size());
-    node.facts.visible_gpu_ids = gpus.ids;
+    node.facts.visible_gpus = find_visible_gpus(environment, [&] { return node.facts.fabric.gpus.size(); });
     node.plan.layout.layout = Layout::Node;
     return node;
 }
