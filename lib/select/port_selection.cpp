@@ -240,13 +240,7 @@ PortChoice port_choice(const PortCandidate& candidate, const Settings& settings)
 } // namespace
 
 std::vector<const PortChoice*> FabricChoice::used() const {
-    std::vector<const PortChoice*> result;
-    for (const auto& port : ports) {
-        if (port.used()) {
-            result.push_back(&port);
-        }
-    }
-    return result;
+    return selected(mapped(ports, [](const PortChoice& port) { return &port; }), &PortChoice::used);
 }
 
 std::vector<std::string> FabricChoice::used_names() const {

@@ -85,7 +85,7 @@ std::size_t count_ranks(const NodeFacts& facts, const Plan& plan) {
     if (plan.layout.layout == Layout::Rank && facts.step.job_id != 0) {
         return node && *node < counts.size() ? counts[*node] : facts.step.most_tasks_per_node();
     }
-    return std::max(facts.visible_gpus, 1U);
+    return std::max(facts.visible_gpus.count(), 1U);
 }
 
 /// Returns the CPUs that each rank may use, from the source with the highest precedence.
@@ -225,12 +225,9 @@ Result<NodePlan> plan_by_xml(const std::string& path, const Settings& settings, 
     NodePlan node;
     node.settings = settings;
     node.facts.fabric = std::move(machine->fabric);
-    const auto gpus = find_visible_gpus({}, [&] { return node.facts.fabric.gpus.size(); });
-    node.facts.visible_gpus = static_cast<unsigned>(gpus.ids.size());
-    node.facts.visible_gpu_ids = gpus.ids;
-    node.facts.visible_gpus_source = gpus.source;
+    node.facts.visible_gpus = find_visible_gpus({}, [&] { return node.facts.fabric.gpus.size(); });
     node.plan.layout.layout = Layout::Rank;
-    node.plan.visible_gpus = node.facts.visible_gpus;
+    node.plan.visible_gpus = node.facts.visible_gpus.count();
     node.plan.fabric = choose_active_ports(node.facts.fabric);
     const CpuSet all = machine->topology.cpus();
     return place({std::move(machine->topology), {}, {}, "all CPUs of the machine"}, node.facts, node.plan,
