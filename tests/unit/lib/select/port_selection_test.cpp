@@ -59,6 +59,8 @@ TEST(ChooseFabric, AllGoodPortsWithOneIndex) {
     EXPECT_EQ(port_of(choice, "mlx5_0").gid_index, 3U);
     EXPECT_TRUE(choice.uses("mlx5_1"));
     EXPECT_FALSE(choice.uses("mlx5_2"));
+    EXPECT_EQ(choice.reason_for("mlx5_1"), reason_of(choice, "mlx5_1"));
+    EXPECT_EQ(choice.reason_for("mlx5_2"), "has no port: left out");
 }
 
 TEST(ChooseFabric, InfinibandNeedsNoIndex) {
