@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tools/check/check.h"
-#include "tools/common/commands.h"
+#include "tools/common/command_line.h"
 
 #include <memory>
 #include <unistd.h>

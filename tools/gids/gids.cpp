@@ -5,7 +5,6 @@
 #include "lib/base/text.h"
 #include "lib/sys/sysroot.h"
 #include "tools/common/command_line.h"
-#include "tools/common/commands.h"
 #include "tools/common/print.h"
 #include "tools/common/settings_options.h"
 #include "tools/node/node_plan.h"

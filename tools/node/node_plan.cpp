@@ -3,12 +3,12 @@
 
 #include "lib/base/lists.h"
 #include "lib/base/text.h"
+#include "lib/base/unique_fd.h"
 #include "lib/evidence/step_watch.h"
 
 #include <algorithm>
 #include <cstdint>
 #include <optional>
-#include <poll.h>
 #include <thread>
 #include <unistd.h>
 
@@ -143,11 +143,8 @@ NodeEvidence WatchedNode::evidence(StepWatch& watch, const std::string& log_dire
 }
 
 bool wait_for_sample(const StepWatch& watch, int fd, StepWatch::Clock::time_point end) {
-    using std::chrono::milliseconds;
-    const auto until = std::min(watch.next_sample(), end);
-    const auto pause = std::chrono::ceil<milliseconds>(until - StepWatch::Clock::now()).count();
     pollfd event{fd, POLLIN, 0};
-    return ::poll(&event, 1, static_cast<int>(std::max<decltype(pause)>(pause, 0))) > 0;
+    return poll_until({&event, 1}, std::min(watch.next_sample(), end)) > 0;
 }
 
 } // namespace rdma_nccl

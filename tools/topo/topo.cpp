@@ -4,7 +4,6 @@
 #include "lib/base/text.h"
 #include "lib/sys/sysroot.h"
 #include "tools/common/command_line.h"
-#include "tools/common/commands.h"
 #include "tools/common/print.h"
 
 #include <memory>

@@ -6,7 +6,7 @@
 
 #include "tests/unit/fabric_machine.h"
 #include "tests/unit/fabric_values.h"
-#include "tools/common/commands.h"
+#include "tools/common/command_line.h"
 #include "tools/common/settings_options.h"
 
 #include <gtest/gtest.h>
