@@ -128,9 +128,7 @@ const Gpu* gpu_at(const NodePlan& node, std::size_t i) {
 }
 
 std::vector<std::string> names_at(const std::vector<std::string>& names, const std::vector<std::size_t>& indices) {
-    std::vector<std::string> some;
-    std::ranges::transform(indices, std::back_inserter(some), [&](std::size_t i) { return names.at(i); });
-    return some;
+    return mapped(indices, [&](std::size_t i) { return names.at(i); });
 }
 
 TableRow rank_cells(const NodePlacement& placed, const RankPlacement& rank) {
@@ -212,11 +210,7 @@ std::vector<HcaRow> hca_rows(const NodePlan& node) {
 }
 
 std::vector<std::vector<std::string_view>> distance_names(const DistanceTable& distances) {
-    std::vector<std::vector<std::string_view>> table;
-    for (const auto& row : distances) {
-        std::ranges::transform(row, std::back_inserter(table.emplace_back()), distance_name);
-    }
-    return table;
+    return mapped(distances, [](const auto& row) { return mapped(row, distance_name); });
 }
 
 std::string_view source_name(CpuSource source) {
