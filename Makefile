@@ -111,7 +111,7 @@ build/obj/%.o: $(srcdir)/%.cpp build/flags $$(addsuffix .$(precompiled_suffix),$
 	$(call say,CXX,$*.cpp)$(compile) $(call code,$*) $(addprefix -include ,$(call precompiled,$*)) -MMD -MP -c -o $@ $<
 
 # The pages of --html are written as what they are; the program has them as literals.
-pages := $(patsubst $(srcdir)/%,build/pages/%.inc,$(wildcard $(srcdir)/tools/*/page.html $(srcdir)/tools/*/page.css $(srcdir)/tools/*/page.js))
+pages := $(patsubst $(srcdir)/%,build/pages/%.inc,$(wildcard $(srcdir)/tools/*/page.html $(srcdir)/tools/*/*.css $(srcdir)/tools/*/page.js))
 build/obj/tools/html/page.o: $(pages)
 $(pages): build/pages/%.inc: $(srcdir)/%
 	@mkdir -p $(@D)
@@ -217,7 +217,7 @@ gtest:
 fuzzers := $(if $(FUZZ_CXX),$(patsubst tests/fuzz/%.cpp,build/tests/fuzz/%,$(call sources,tests/fuzz)))
 fuzz_tools := $(call sources,tools/run/options) $(addprefix tools/,bench/rank/order.cpp \
 	bench/start_order.cpp common/command_line.cpp common/print.cpp common/process.cpp common/wall_time.cpp \
-	measure/rails.cpp measure/worker.cpp pairs/order.cpp run/failure/report.cpp \
+	measure/rails.cpp measure/channel.cpp pairs/order.cpp run/failure/report.cpp \
 	run/output/line_splitter.cpp verbs/address.cpp)
 fuzz_sources := $(call sources,lib) $(fuzz_tools)
 fuzz_library = $(patsubst %.cpp,build/obj/for-fuzz/%.o,$(fuzz_sources))

@@ -6,7 +6,6 @@
 #include "tools/common/command_line.h"
 #include "tools/common/print.h"
 #include "tools/pairs/pairs.h"
-#include "tools/run/run.h"
 
 #include <exception>
 #include <string>
@@ -23,7 +22,7 @@ static int run_subcommand(int argc, char** argv) {
     line.add_version(PACKAGE_VERSION);
     const auto app = line.command();
     int exit_code = 0;
-    add_run_command(app);
+    app.subcommand("run", "start one rank per GPU on this node (rdma-nccl run --help)").leave_the_rest();
     for (const auto& add :
          {add_gids_command, add_env_command, add_explain_command, add_topo_command, add_verify_command, add_top_command,
           add_check_command, pairs::add_command, bench::add_command}) { // in the order of --help

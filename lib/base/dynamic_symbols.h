@@ -22,16 +22,23 @@ public:
         }
     };
 
-    /// `handle`: of a library that is never closed.
+    /// Opens the library with dlopen(3) and never closes it: drivers' libraries have threads and load others. Fails with
+    /// dlerror(3)'s text.
+    static Result<Symbols> load(const char* library) {
+        void* const handle = ::dlopen(library, RTLD_NOW | RTLD_LOCAL);
+        return handle ? Result<Symbols>(Symbols(handle)) : fail(::dlerror());
+    }
     explicit Symbols(void* handle) : handle_(handle) {}
 
     Address get(const char* name) {
-        const Address address{::dlsym(handle_, name)};
+        const auto address = get_if_any(name);
         if (address.value == nullptr && missing_.empty()) {
             missing_ = name;
         }
         return address;
     }
+    /// For a function that older versions of the library do not have.
+    [[nodiscard]] Address get_if_any(const char* name) const { return {::dlsym(handle_, name)}; }
 
     template<typename Function>
     void find(Function& function, const char* name) {
@@ -55,11 +62,11 @@ private:
 /// Fails with "FILE cannot be loaded: IF_ABSENT (why)" or "FILE has no FUNCTION: IF_OLD".
 template<typename Functions>
 Result<Functions> load_functions(const char* file, std::string_view if_absent, std::string_view if_old) {
-    void* const handle = ::dlopen(file, RTLD_NOW | RTLD_LOCAL);
-    if (handle == nullptr) {
-        return fail(format_text("{} cannot be loaded: {} ({})", file, if_absent, ::dlerror()));
+    const auto symbols = Symbols::load(file);
+    if (!symbols) {
+        return fail(format_text("{} cannot be loaded: {} ({})", file, if_absent, symbols.error().message));
     }
-    Functions functions{Symbols(handle)};
+    Functions functions{*symbols};
     if (const auto& missing = functions.symbols.missing(); !missing.empty()) {
         return fail(format_text("{} has no {}: {}", file, missing, if_old));
     }

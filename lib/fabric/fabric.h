@@ -154,20 +154,18 @@ struct HcaAnswers {
 /// The time limit for a device: a working driver returns a port's state within milliseconds, even on a busy node.
 inline constexpr std::chrono::milliseconds usual_timeout(5000);
 
-/// Reads the state of each port in a child process and returns the HCAs that took longer than `limit`. Does not read
-/// the speed of interfaces: a process that hangs there holds a lock that all of the network needs (RTNL). Uses a child
-/// because a thread in such a sleep would block seteuid(2) of the whole process (nptl(7)), which slurmstepd calls right
-/// after us. The child runs no program, has only our descriptors 0 to 2, and is killed if it does not come back. After
-/// four times `limit` in total, the remaining HCAs are not asked. Fails if no child can be started or it ends early.
+/// Reads the state of each port in a child process (see lib/base/forked_worker.h) and returns the HCAs that took longer
+/// than `limit`. Does not read the speed of interfaces: a process that hangs there holds a lock that all of the network
+/// needs (RTNL). After four times `limit` in total, the remaining HCAs are not asked. Fails if no child can be started
+/// or it ends early.
 Result<HcaAnswers> ask_hcas(const SysRoot& root, std::chrono::milliseconds limit);
 
 /// Like ask_hcas(), but HCAs that were not asked count as silent.
 Result<UnresponsiveHcas> find_unresponsive_hcas(const SysRoot& root, std::chrono::milliseconds limit);
 
-/// Reads all of the above below `root`. Never fails as a whole: what cannot be read is noted in `problems`. The work is
-/// bounded: at most 256 HCAs, 64 ports each, and 65,536 slots per GID table. Of the `unresponsive` devices,
-/// reads only what their drivers are not needed for. `tables`: Expected stops at a table's expected entries, which are
-/// enough for a plan (lib/fabric/gid_table.cpp), if the interfaces' addresses are known.
+/// Reads all of the above: at most 256 HCAs, 64 ports each, and 65,536 slots per GID table. Of the `unresponsive`
+/// devices, reads only what their drivers are not needed for. `tables`: Expected stops at a table's expected entries,
+/// which are enough for a plan (lib/fabric/gid_table.cpp), if the interfaces' addresses are known.
 enum class GidTables { Whole, Expected };
 Fabric read_fabric(const SysRoot& root, const UnresponsiveHcas& unresponsive = {}, GidTables tables = GidTables::Whole);
 

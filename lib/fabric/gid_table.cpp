@@ -1,13 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lib/base/format.h"
-#include "lib/base/text.h"
 #include "lib/fabric/kernel_text.h"
 #include "lib/fabric/readers.h"
 
 #include <algorithm>
 #include <cerrno>
 #include <iterator>
-#include <set>
 #include <utility>
 
 namespace rdma_nccl {
@@ -127,8 +125,7 @@ Result<void> read_slot(const GidTable& table, const std::string& slot, unsigned 
     return {};
 }
 
-/// Reads slots in order until all expected entries are found. Returns false if some are missing or a slot cannot be
-/// read.
+/// Reads slots in order until all expected entries are found. Returns false if some are missing or unreadable.
 bool read_until_enough(const GidTable& table, const ExpectedGids& expected, Port& port, Notes& notes) {
     while (port.gid_table_length < max_slots) {
         const auto index = static_cast<unsigned>(port.gid_table_length);

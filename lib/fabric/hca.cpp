@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lib/base/format.h"
-#include "lib/base/text.h"
 #include "lib/fabric/kernel_text.h"
 #include "lib/fabric/pci.h"
 #include "lib/fabric/readers.h"
@@ -123,8 +122,7 @@ VerbsDevices read_verbs_devices(const SysRoot& root) {
     return devices;
 }
 
-/// Sets Hca::device_file and Hca::device_access. Checks permissions on the live root only; a device cgroup may still
-/// refuse to open the file.
+/// Checks permissions on the live root only; a device cgroup may still refuse to open the file.
 void find_device_file(const SysRoot& root, const VerbsDevices& devices, Hca& hca) {
     const auto found = devices.find(hca.name);
     if (found == devices.end()) {

@@ -8,7 +8,6 @@
 #include <arpa/inet.h>
 #include <array>
 #include <bit>
-#include <set>
 
 namespace rdma_nccl {
 

@@ -5,13 +5,8 @@
 #pragma once
 
 #include "lib/fabric/fabric.h"
-#include "lib/net/ip.h"
 
 #include <cstdint>
-#include <optional>
-#include <string>
-#include <string_view>
-#include <vector>
 
 namespace rdma_nccl {
 
@@ -30,8 +25,7 @@ struct Rate {
 /// Parses rate: "200 Gb/sec (4X HDR)" gives 200, "2.5 Gb/sec (1X SDR)" gives 2.5.
 std::optional<Rate> parse_rate(std::string_view text);
 
-/// Parses state, phys_state and node_type: "4: ACTIVE" gives "ACTIVE". Returns a text of another form as it is, made
-/// printable.
+/// Parses state, phys_state and node_type: "4: ACTIVE" gives "ACTIVE", any other text itself; made printable.
 std::string parse_enum_name(std::string_view text);
 
 LinkLayer parse_link_layer(std::string_view text);
@@ -41,8 +35,7 @@ std::string link_layer_text(LinkLayer layer);
 /// Parses gid_attrs/types/I: "IB/RoCE v1" (older kernels: "RoCE v1") or "RoCE v2".
 std::optional<GidType> parse_gid_type(std::string_view text);
 
-/// Parses a decimal number without sign or leading zeros, so that no two names mean the same number: "0", "17", not
-/// "007".
+/// Parses a decimal number without sign or leading zeros, so that no two names mean the same number.
 std::optional<unsigned> parse_index(std::string_view text);
 
 /// Compares runs of digits as numbers: mlx5_2 comes before mlx5_10.

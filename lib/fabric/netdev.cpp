@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lib/base/format.h"
 #include "lib/base/lists.h"
-#include "lib/base/text.h"
 #include "lib/fabric/kernel_text.h"
 #include "lib/fabric/pci.h"
 #include "lib/fabric/readers.h"
@@ -13,7 +12,6 @@
 #include <cstring>
 #include <ifaddrs.h>
 #include <memory>
-#include <set>
 #include <span>
 
 namespace rdma_nccl {

@@ -32,8 +32,7 @@ CpuSet read_local_cpus(const Directory& function);
 /// precedes the first host bridge (an ACPI or VMBus node of a virtual machine): all devices have it in common.
 std::vector<std::string_view> pci_ancestors(std::string_view path);
 
-/// Counts the host bridge, root port and switch ports above both functions; 0 if their host bridges differ or are
-/// unknown.
+/// Counts the pci_ancestors() that two functions have in common; 0 if their host bridges differ or are unknown.
 std::size_t common_pci_ancestors(std::string_view path_a, std::string_view path_b);
 
 /// Counts the PCIe switches between two functions below the same root port; 0 on the same link (functions of one card).

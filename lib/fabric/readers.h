@@ -5,12 +5,6 @@
 #include "lib/base/text.h"
 #include "lib/fabric/fabric.h"
 
-#include <optional>
-#include <set>
-#include <string>
-#include <string_view>
-#include <vector>
-
 namespace rdma_nccl {
 
 /// Reads the RDMA devices in /sys/class/infiniband with their ports, in natural order of names. Adds problems that
@@ -36,8 +30,7 @@ bool is_virtual_bridge(const std::vector<Netdev>& netdevs, std::string_view name
 /// Written by `rdma-nccl explain --save`, because no file of the kernel lists an interface's IPv4 addresses.
 inline constexpr std::string_view saved_addresses_path = "/ip-addresses";
 
-/// Fills Netdev::addresses: on the live root from getifaddrs(3), which is exact; in a saved tree from the file above.
-/// Returns false if that file does not exist.
+/// Fills Netdev::addresses from getifaddrs(3), in a saved tree from the file above. Returns false if it has none.
 bool add_known_addresses(const SysRoot& root, std::vector<Netdev>& netdevs, Notes& notes);
 
 /// Fills Netdev::addresses in other trees: from proc/net/if_inet6 and, for IPv4, proc/net/fib_trie. The latter names no
@@ -51,12 +44,10 @@ void add_copied_addresses(const SysRoot& root, const std::vector<Hca>& hcas, std
 /// there. Never returns the loopback interface.
 std::vector<std::string> read_default_route_netdevs(const SysRoot& root, Notes& notes);
 
-/// Reads the GPUs of NVIDIA and AMD on the PCI bus, in order of PCI address. NVIDIA's driver provides the minor number
-/// and the UUID.
+/// Reads the GPUs of NVIDIA and AMD on the PCI bus, in order of PCI address.
 std::vector<Gpu> read_gpus(const SysRoot& root, Notes& notes);
 
-/// Returns "nvidia" or "amd" if a device of this PCI class ("0x030200") and vendor ("0x10de") may be their GPU; else
-/// "".
+/// Returns "nvidia" or "amd" if a device of this PCI class ("0x030200") and vendor ("0x10de") may be a GPU; else "".
 std::string gpu_vendor(std::string_view pci_class, std::string_view vendor);
 
 /// proc/driver/nvidia/gpus/PCI/information, which has lines of "Name: value".

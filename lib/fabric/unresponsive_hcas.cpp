@@ -6,11 +6,7 @@
 
 #include <algorithm>
 #include <array>
-#include <cerrno>
-#include <cstring>
 #include <fcntl.h>
-#include <poll.h>
-#include <unistd.h>
 
 namespace rdma_nccl {
 
@@ -47,56 +43,39 @@ void ask(const SysRoot& root, const std::vector<Question>& all, std::size_t next
     }
 }
 
-/// The child that asks. Destruction ends it.
-struct Prober {
-    Child child;
-    UniqueFd answers;
-};
-
-Result<Prober> start_prober(const SysRoot& root, const std::vector<Question>& all, std::size_t next) {
+/// Has a child ask the questions from `next` on. Returns the first one without an answer within `limit`, or their
+/// number. The child ends with this function.
+Result<std::size_t> first_unanswered(const SysRoot& root, const std::vector<Question>& all, std::size_t next,
+                                     milliseconds limit, Clock::time_point last_deadline) {
     std::array<int, 2> ends{};
     if (::pipe2(ends.data(), O_CLOEXEC) != 0) {
-        return fail(format_text("pipe: {}", std::strerror(errno)), errno);
+        return os_failure("pipe");
     }
-    UniqueFd reader(ends[0]);
-    const UniqueFd writer(ends[1]);
-    auto child = Child::start([&] { ask(root, all, next, writer.get()); }, std::array{writer.get(), root.descriptor()});
+    const UniqueFd reader(ends[0]);
+    UniqueFd writer(ends[1]);
+    const auto child =
+        Child::start([&] { ask(root, all, next, writer.get()); }, std::array{writer.get(), root.descriptor()});
     if (!child) {
-        return fail(format_text("fork: {}", std::strerror(errno)), errno);
+        return os_failure("fork");
     }
-    return Prober{std::move(*child), std::move(reader)};
-}
-
-/// Returns how many more answers have arrived, 0 if none arrives before `deadline`, nullopt if the child has ended.
-std::optional<std::size_t> wait_for_answers(const UniqueFd& answers, Clock::time_point deadline) {
-    for (;;) {
-        const auto left = std::chrono::ceil<milliseconds>(deadline - Clock::now()).count();
-        pollfd waiting{answers.get(), POLLIN, 0};
-        const int ready = ::poll(&waiting, 1, static_cast<int>(std::max<long>(left, 0)));
+    writer.reset(); // so that the child's end is noticed
+    auto deadline = std::min(Clock::now() + limit, last_deadline);
+    while (next < all.size()) {
+        pollfd waiting{reader.get(), POLLIN, 0};
+        const int ready = poll_until({&waiting, 1}, deadline);
         if (ready < 0 && errno == EINTR) {
             continue;
         }
         if (ready <= 0) {
-            return 0;
-        }
-        std::array<char, 256> bytes{};
-        const ssize_t count = ::read(answers.get(), bytes.data(), bytes.size());
-        return count > 0 ? std::optional(static_cast<std::size_t>(count)) : std::nullopt;
-    }
-}
-
-/// Waits for the child's answers from question `next` on. Returns the first question without an answer, or `count`.
-Result<std::size_t> first_unanswered(const Prober& prober, std::size_t next, std::size_t count, milliseconds limit,
-                                     Clock::time_point last_deadline) {
-    while (next < count) {
-        const auto more = wait_for_answers(prober.answers, std::min(Clock::now() + limit, last_deadline));
-        if (!more) {
-            return fail("the child that asks the devices has ended early");
-        }
-        if (*more == 0) {
             break;
         }
-        next += *more;
+        std::array<char, 256> bytes{};
+        const ssize_t count = ::read(reader.get(), bytes.data(), bytes.size());
+        if (count <= 0) {
+            return fail("the child that asks the devices has ended early");
+        }
+        next += static_cast<std::size_t>(count);
+        deadline = std::min(Clock::now() + limit, last_deadline);
     }
     return next;
 }
@@ -109,11 +88,7 @@ Result<HcaAnswers> ask_hcas(const SysRoot& root, milliseconds limit) {
     const auto last_deadline = Clock::now() + 4 * limit;
     std::size_t next = 0;
     while (next < all.size() && Clock::now() < last_deadline) {
-        const auto prober = start_prober(root, all, next);
-        if (!prober) {
-            return tl::unexpected(prober.error());
-        }
-        const auto reached = first_unanswered(*prober, next, all.size(), limit, last_deadline);
+        const auto reached = first_unanswered(root, all, next, limit, last_deadline);
         if (!reached) {
             return tl::unexpected(reached.error());
         }

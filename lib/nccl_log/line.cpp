@@ -15,10 +15,6 @@ constexpr std::size_t longest_place = 256;  // "src/transport/net_ib/connect.cc:
 constexpr std::string_view marker = "CCL "; // part of "NCCL INFO", "NCCL WARN", "NCCL version" and "RCCL version"
 constexpr std::size_t before_l = 2;         // letters of the marker before its L
 
-bool is_of_host(char c) {
-    return is_digit(c) || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '-' || c == '_' || c == '.';
-}
-
 /// Removes from `text` its longest suffix of characters of one kind and returns it.
 template<typename Kind>
 std::string_view take_end(std::string_view& text, Kind is_of_kind) {
@@ -52,7 +48,7 @@ bool take_process(std::string_view& text, NcclMessage& message) {
     if (!pid || !take_end(text, ':')) {
         return false;
     }
-    const auto host = take_end(text, is_of_host);
+    const auto host = take_end(text, is_name_character);
     if (host.empty() || host.size() > longest_host) {
         return false;
     }

@@ -11,7 +11,6 @@
 #include <cstdlib>
 #include <fcntl.h>
 #include <iterator>
-#include <map>
 #include <sys/stat.h>
 #include <unistd.h>
 #include <utility>

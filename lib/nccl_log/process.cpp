@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
+// Parses what each message says that shows which network carries each connection. Sources: NCCL
+// src/transport/net_ib*.cc, net.cc, p2p.cc, shm.cc, coll_net.cc, init.cc, 2.4 to 2.30.
 #include "lib/nccl_log/process.h"
 
 #include "lib/base/format.h"
 #include "lib/base/text.h"
-#include "lib/nccl_log/messages.h"
+#include "lib/net/ip.h"
 
 #include <algorithm>
 
@@ -11,12 +13,247 @@ namespace rdma_nccl {
 
 namespace {
 
+constexpr std::size_t longest_name = 64; // of an HCA (the kernel's IB_DEVICE_NAME_MAX) or a network, in characters
 constexpr std::size_t most_merged = 64;
-constexpr std::size_t longest_name = 64; // in characters
 
 constexpr const char* ambiguous = "?";
 
+bool take_front(std::string_view& text, std::string_view word) {
+    if (!text.starts_with(word)) {
+        return false;
+    }
+    text.remove_prefix(word.size());
+    return true;
+}
+
+/// Removes `word` and the number behind it from the front.
+template<typename Number = unsigned>
+std::optional<Number> take_number_behind(std::string_view& text, std::string_view word, int base = 10) {
+    return take_front(text, word) ? take_number<Number>(text, base) : std::nullopt;
+}
+
+/// Returns the number after a word: 16 in "... nranks 16 cudaDev ..." for " nranks ".
+std::optional<std::uint32_t> number_behind(std::string_view text, std::string_view word) {
+    const auto number = take_through(text, word) ? take_number(text) : std::nullopt;
+    // A number at the very end may have been cut.
+    return text.empty() ? std::nullopt : number;
+}
+
+/// Returns true if `text` can be printed as the name of an HCA or a network: printable characters and a sane length.
+bool is_name(std::string_view text) {
+    return !text.empty() && text.size() <= longest_name &&
+           std::ranges::all_of(text, [](char c) { return c >= ' ' && c < 0x7f; });
+}
+
+/// Removes the kind of line: "Channel 00/0 :", "Ring 00 :", "Coll 00 :", "CollNet 00/0 :".
+bool take_line_kind(std::string_view& text) {
+    constexpr std::array<std::string_view, 4> kinds = {"Channel ", "Ring ", "CollNet ", "Coll "};
+    return std::ranges::any_of(kinds, [&](std::string_view kind) { return take_front(text, kind); }) && !text.empty() &&
+           is_digit(text.front());
+}
+
+/// Returns the transport of a network by its name: "IB", "IBext_v8", "Socket_v8". nullopt: that of the provider of
+/// "AWS Libfabric".
+std::optional<NcclTransport> transport_of(std::string_view network) {
+    if (network == "Socket" || network.starts_with("Socket_")) {
+        return NcclTransport::Socket;
+    }
+    // The plugin of HPC-X (Mellanox), Google's plugin, and NCCL's own network under a plugin's name.
+    if (network == "IB" || network.starts_with("IB_") || network.starts_with("IBext") || network.starts_with("UCX") ||
+        network == "SHARP" || network.starts_with("gIB")) {
+        return NcclTransport::Rdma;
+    }
+    const bool libfabric = network.find("Libfabric") != std::string_view::npos;
+    return libfabric ? std::nullopt : std::optional(NcclTransport::OtherNet);
+}
+
+struct Connection {
+    std::optional<NcclTransport> transport; ///< nullopt: Libfabric
+    bool gdr = false;
+};
+
+/// Parses the text after "NET/" or "COLLNET/": "IB/0/GDRDMA(PCI)/Shared", "IB/3(1)/GDRDMA", "AWS Libfabric/0"
+std::optional<Connection> parse_target(std::string_view text, bool collnet, bool torn) {
+    auto slash = text.find('/');
+    while (slash != std::string_view::npos && (slash + 1 >= text.size() || !is_digit(text[slash + 1]))) {
+        slash = text.find('/', slash + 1);
+    }
+    if (slash == std::string_view::npos || !is_name(text.substr(0, slash))) {
+        return std::nullopt;
+    }
+    const auto name = text.substr(0, slash);
+    text.remove_prefix(slash + 1);
+    (void)take_number(text);
+    if (take_front(text, "(")) { // PXN: the rank whose proxy sends
+        (void)take_number(text);
+        if (!take_front(text, ")")) {
+            return std::nullopt;
+        }
+    }
+    constexpr std::string_view gdr_mark = "/GDRDMA";
+    const bool gdr = text.starts_with(gdr_mark);
+    const bool cut = !gdr && gdr_mark.starts_with(text.substr(0, gdr_mark.size())) && (torn || !text.empty());
+    const auto transport = transport_of(name);
+    if (transport == NcclTransport::Socket) {
+        return Connection{transport};
+    }
+    if (cut) {
+        return std::nullopt;
+    }
+    if (transport == NcclTransport::Rdma || (transport && collnet)) {
+        return Connection{gdr ? NcclTransport::RdmaGdr : NcclTransport::Rdma, gdr};
+    }
+    return Connection{transport, gdr};
+}
+
+/// Returns the transport of a libfabric provider, or nullopt if it is unknown or can be both.
+std::optional<NcclTransport> transport_of_provider(std::string_view provider) {
+    const auto is = [&](std::string_view name) {
+        return provider == name || (provider.starts_with(name) && provider[name.size()] == ';'); // "tcp;ofi_rxm"
+    };
+    constexpr std::array<std::string_view, 5> rdma = {"efa", "verbs", "cxi", "gni", "opx"};
+    constexpr std::array<std::string_view, 4> sockets = {"tcp", "sockets", "udp", "net"};
+    if (std::ranges::any_of(rdma, is)) {
+        return NcclTransport::Rdma;
+    }
+    return std::ranges::any_of(sockets, is) ? std::optional(NcclTransport::Socket) : std::nullopt;
+}
+
+/// Parses "Channel 00/0 : 0[0] -> 8[0] [send] via NET/IB/0/GDRDMA". With `torn`, returns only a result that any
+/// continuation of the text would give.
+std::optional<Connection> parse_connection(std::string_view text, bool torn) {
+    if (!take_line_kind(text) || !take_through(text, " via ")) {
+        return std::nullopt;
+    }
+    if (const bool collnet = text.starts_with("COLLNET/"); collnet || text.starts_with("NET/")) {
+        return parse_target(text.substr(text.find('/') + 1), collnet, torn);
+    }
+    if (text.starts_with("P2P/MNNVL")) {
+        return Connection{NcclTransport::Nvlink};
+    }
+    if (text.starts_with("P2P/") && !std::string_view("P2P/MNNVL").starts_with(text)) {
+        return Connection{NcclTransport::PeerToPeer};
+    }
+    const bool shared = text.starts_with("SHM") || text.starts_with("direct shared memory");
+    return shared ? std::optional(Connection{NcclTransport::SharedMemory}) : std::nullopt;
+}
+
+bool names_devices(std::string_view text) {
+    return text.starts_with("NET/IB : Using ") || text.starts_with("NET/IB: Using ") || text.starts_with("NET/IB: [");
+}
+
+/// A port in "NET/IB : Using [0]mlx5_0:1/RoCE [1]={[1] mlx5_1:1/IB, ...} ; OOB ..." or "NET/IB: [0]
+/// mlx5_0:uverbs0:1/RoCE provider=...".
+struct Device {
+    unsigned index = 0;
+    std::string_view name;
+    unsigned port = 0;
+};
+
+/// Returns the next device, and advances `text` past it.
+std::optional<Device> next_device(std::string_view& text) {
+    text = text.substr(0, text.find("; OOB"));
+    while (take_through(text, "[")) {
+        const auto index = take_number(text);
+        if (!index || !take_front(text, "]")) {
+            continue;
+        }
+        (void)take_front(text, " ");
+        auto rest = text;
+        const auto name = rest.substr(0, rest.find_first_of(":/[]{}, "));
+        rest.remove_prefix(name.size());
+        if (!take_front(rest, ":") || !is_name(name) ||
+            (take_front(rest, "uverbs") && (!take_number(rest) || !take_front(rest, ":")))) {
+            continue;
+        }
+        const auto port = take_number(rest);
+        if (port && rest.starts_with('/')) { // without the link layer the number may be cut
+            text = rest;
+            return Device{*index, name, *port};
+        }
+    }
+    return std::nullopt;
+}
+
+/// Returns "mlx5_0+mlx5_2" of "NET/IB : Made virtual device [3] name=mlx5_0+mlx5_2 speed=... ndevs=2".
+std::optional<std::string_view> parse_merged(std::string_view text) {
+    if (!text.starts_with("NET/IB") || !take_through(text, "Made virtual device [") || !take_through(text, "] name=")) {
+        return std::nullopt;
+    }
+    const auto end = text.find(' ');
+    return end == std::string_view::npos ? std::nullopt : std::optional(text.substr(0, end));
+}
+
+struct QueuePair {
+    unsigned device = 0; ///< the index of the "Using" line
+    unsigned port = 0;
+    std::optional<unsigned> lid;
+    unsigned gid_index = 0;
+    IpAddress gid;
+};
+
+/// Parses "NET/IB: NCCL Dev 0 IbDev 0 Port 1 qpn 257 mtu 3 GID 3 (0/100000AFFFF0000) ..." or "... LID 10 ...".
+std::optional<QueuePair> parse_queue_pair(std::string_view text) {
+    if (!text.starts_with("NET/IB") || !take_through(text, "Dev ")) {
+        return std::nullopt;
+    }
+    (void)take_through(text, "IbDev "); // "Dev" before it is the merged device
+    const auto device = take_number(text);
+    const auto port = device ? take_number_behind(text, " Port ") : std::nullopt;
+    if (!port || (!text.starts_with(" qpn ") && !text.starts_with(" qp_num "))) {
+        return std::nullopt;
+    }
+    QueuePair pair;
+    pair.device = *device;
+    pair.port = *port;
+    if (auto rest = text; take_through(rest, " LID ")) {
+        pair.lid = take_number(rest);
+        return pair.lid && rest.starts_with(' ') ? std::optional(pair) : std::nullopt;
+    }
+    const auto index = take_through(text, " GID ") ? take_number(text) : std::nullopt;
+    const auto upper = index ? take_number_behind<std::uint64_t>(text, " (", 16) : std::nullopt;
+    const auto lower = upper ? take_number_behind<std::uint64_t>(text, "/", 16) : std::nullopt;
+    if (!lower || !text.starts_with(')')) {
+        return std::nullopt;
+    }
+    pair.gid_index = *index;
+    // NCCL prints the halves as little-endian integers, so the lowest byte is the first byte of the GID.
+    IpAddress::Bytes bytes{};
+    for (std::size_t i = 0; i < 8; ++i) {
+        bytes.at(i) = static_cast<std::uint8_t>(*upper >> (8 * i));
+        bytes.at(8 + i) = static_cast<std::uint8_t>(*lower >> (8 * i));
+    }
+    pair.gid = IpAddress(bytes);
+    return pair;
+}
+
+/// Returns "efa" of "NET/OFI Selected Provider is efa (found 16 nics)".
+std::optional<std::string_view> parse_provider(std::string_view text) {
+    if (!text.starts_with("NET/OFI") ||
+        (!take_through(text, "Selected Provider is ") && !take_through(text, "Selected provider is "))) {
+        return std::nullopt;
+    }
+    const auto provider = text.substr(0, text.find_first_of(" ,("));
+    return is_name(provider) && provider.size() < text.size() ? std::optional(provider) : std::nullopt;
+}
+
 } // namespace
+
+std::optional<std::string_view> parse_version(std::string_view text) {
+    if (!take_front(text, "NCCL version ") && !take_front(text, "RCCL version ")) {
+        return std::nullopt;
+    }
+    (void)take_front(text, ": ");
+    const auto rest = text;
+    for (int part = 0; part < 3; ++part) {
+        if (!take_number(text) || (part < 2 && !take_front(text, "."))) {
+            return std::nullopt;
+        }
+    }
+    const auto version = rest.substr(0, rest.size() - text.size());
+    constexpr std::size_t longest_version = 9; // "2.100.100"
+    return version.size() <= longest_version ? std::optional(version) : std::nullopt;
+}
 
 bool NameBudget::may_add(std::size_t already) {
     const bool fits = already < NcclLog::most_names_of_a_process && names < NcclLog::most_names;
@@ -30,11 +267,6 @@ void NameBudget::add(NcclNames& list, std::string_view name) {
     if (!list.contains(name) && may_add(list.size())) {
         list.emplace(printable(name));
     }
-}
-
-LogProcess::LogProcess(std::string_view host, std::uint32_t pid) {
-    facts_.host = host;
-    facts_.pid = pid;
 }
 
 void LogProcess::take(const NcclMessage& message, bool cut, NameBudget& budget) {
@@ -58,20 +290,11 @@ bool LogProcess::take_info(std::string_view text, bool cut, NameBudget& budget) 
     if (text.starts_with("Channel ") || text.starts_with("Trees ")) { // which ranks are neighbours
         return true;
     }
-    if (const auto network = parse_network(text); network && !cut) {
-        budget.add(facts_.networks, *network);
+    if (auto network = text; !cut && take_front(network, "Using network ") && is_name(trim(network))) {
+        budget.add(facts_.networks, trim(network));
         return true;
     }
-    if (const auto communicator = parse_communicator(text)) {
-        facts_.nodes = std::max(facts_.nodes, communicator->nodes);
-        if (communicator->ranks > facts_.ranks) {
-            facts_.ranks = communicator->ranks;
-            facts_.rank = communicator->rank;
-        }
-        return true;
-    }
-    if (const auto pair = parse_queue_pair(text)) {
-        take_queue_pair(*pair, budget);
+    if (take_communicator(text) || take_queue_pair(text, budget)) {
         return true;
     }
     if (names_devices(text)) {
@@ -82,6 +305,23 @@ bool LogProcess::take_info(std::string_view text, bool cut, NameBudget& budget) 
         provider_ = transport_of_provider(*provider);
     }
     return false;
+}
+
+/// Parses "ncclCommInitRank comm 0x.. rank 3 nranks 16 cudaDev 3 ... Init COMPLETE" and "comm 0x.. rank 3 nRanks 16
+/// nNodes 2 ...".
+bool LogProcess::take_communicator(std::string_view text) {
+    const auto rank = number_behind(text, " rank ");
+    auto ranks = number_behind(text, " nranks ");
+    ranks = ranks ? ranks : number_behind(text, " nRanks ");
+    if (!rank || !ranks || *rank >= *ranks || text.find("comm ") == std::string_view::npos) {
+        return false;
+    }
+    facts_.nodes = std::max(facts_.nodes, number_behind(text, " nNodes ").value_or(0));
+    if (*ranks > facts_.ranks) {
+        facts_.ranks = *ranks;
+        facts_.rank = rank;
+    }
+    return true;
 }
 
 void LogProcess::take_devices(std::string_view text, NameBudget& budget) {
@@ -109,54 +349,44 @@ void LogProcess::take_merged(std::string_view text, NameBudget& budget) {
     }
 }
 
-void LogProcess::take_queue_pair(const NcclQueuePair& pair, NameBudget& budget) {
-    const auto& bytes = pair.gid.bytes();
+bool LogProcess::take_queue_pair(std::string_view text, NameBudget& budget) {
+    const auto pair = parse_queue_pair(text);
+    if (!pair) {
+        return false;
+    }
+    const auto& bytes = pair->gid.bytes();
     const auto hash = std::hash<std::string_view>()({reinterpret_cast<const char*>(bytes.data()), bytes.size()}) ^
-                      (std::uint64_t{pair.device} << 48) ^ (std::uint64_t{pair.port} << 40) ^
-                      (std::uint64_t{pair.lid.value_or(pair.gid_index)} << 1) ^ (pair.lid ? 1U : 0U);
+                      (std::uint64_t{pair->device} << 48) ^ (std::uint64_t{pair->port} << 40) ^
+                      (std::uint64_t{pair->lid.value_or(pair->gid_index)} << 1) ^ (pair->lid ? 1U : 0U);
     if (hash == last_queue_pair_) {
-        return;
+        return true;
     }
     last_queue_pair_ = hash;
-    const auto device = devices_.find(pair.device);
+    const auto device = devices_.find(pair->device);
     const bool known = device != devices_.end() && device->second != ambiguous;
-    const auto name = format_text("{}:{}", known ? device->second : format_text("HCA {}", pair.device), pair.port);
-    budget.add(facts_.gids, pair.lid ? format_text("{} LID {}", name, *pair.lid)
-                                     : format_text("{} index {} {}", name, pair.gid_index, pair.gid.text()));
+    const auto name = format_text("{}:{}", known ? device->second : format_text("HCA {}", pair->device), pair->port);
+    budget.add(facts_.gids, pair->lid ? format_text("{} LID {}", name, *pair->lid)
+                                      : format_text("{} index {} {}", name, pair->gid_index, pair->gid.text()));
+    return true;
 }
 
-/// Adds libfabric's connections to the transport of its provider.
-void LogProcess::add_libfabric() {
+NcclProcess LogProcess::finish(const std::string& version) {
     const auto transport = provider_.value_or(NcclTransport::OtherNet);
     connections(transport) += libfabric_[0];
     connections(transport == NcclTransport::Rdma ? NcclTransport::RdmaGdr : transport) += libfabric_[1];
-}
-
-/// Adds the bare name of a merged device's member if no line named it with a port.
-void LogProcess::add_merged() {
-    for (const auto& name : merged_) {
+    for (const auto& name : merged_) { // the bare name, if no line named it with a port
         const auto next = facts_.hcas.lower_bound(name + ":");
         if (next == facts_.hcas.end() || !next->starts_with(name + ":")) {
             facts_.hcas.insert(name);
         }
     }
-}
-
-/// Drops causes that the rest of the log refutes or explains.
-void LogProcess::drop_explained_causes() {
-    auto& causes = facts_.causes;
+    // Causes that the rest of the log refutes or explains:
     if (connections(NcclTransport::RdmaGdr) > 0) {
-        causes.erase(std::string(no_peer_memory_cause));
+        facts_.causes.erase(std::string(no_peer_memory_cause));
     }
-    if (causes.size() > 1) {
-        causes.erase(std::string(no_transport_cause));
+    if (facts_.causes.size() > 1) {
+        facts_.causes.erase(std::string(no_transport_cause));
     }
-}
-
-NcclProcess LogProcess::finish(const std::string& version) {
-    add_libfabric();
-    add_merged();
-    drop_explained_causes();
     if (facts_.version.empty()) {
         facts_.version = version;
     }

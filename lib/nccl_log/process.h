@@ -3,6 +3,7 @@
 #pragma once
 
 #include "lib/nccl_log/messages.h"
+#include "lib/nccl_log/reader.h"
 
 #include <array>
 #include <cstdint>
@@ -13,6 +14,9 @@
 #include <vector>
 
 namespace rdma_nccl {
+
+/// Returns "2.21.5" of "NCCL version 2.21.5+cuda12.4" or "RCCL version : 2.18.3+hip6.0".
+std::optional<std::string_view> parse_version(std::string_view text);
 
 /// Limits the names and causes that are kept of all processes together.
 struct NameBudget {
@@ -27,7 +31,10 @@ struct NameBudget {
 
 class LogProcess {
 public:
-    LogProcess(std::string_view host, std::uint32_t pid);
+    LogProcess(std::string_view host, std::uint32_t pid) {
+        facts_.host = host;
+        facts_.pid = pid;
+    }
 
     [[nodiscard]] bool is(std::string_view host, std::uint32_t pid) const {
         return facts_.pid == pid && facts_.host == host;
@@ -43,10 +50,8 @@ private:
     bool take_info(std::string_view text, bool cut, NameBudget& budget);
     void take_devices(std::string_view text, NameBudget& budget);
     void take_merged(std::string_view text, NameBudget& budget);
-    void take_queue_pair(const NcclQueuePair& pair, NameBudget& budget);
-    void add_libfabric();
-    void add_merged();
-    void drop_explained_causes();
+    bool take_communicator(std::string_view text);
+    bool take_queue_pair(std::string_view text, NameBudget& budget);
     std::uint64_t& connections(NcclTransport transport) {
         return facts_.connections.at(static_cast<std::size_t>(transport));
     }

@@ -5,35 +5,10 @@
 
 #include <algorithm>
 #include <cstring>
-#include <unordered_map>
 
 namespace rdma_nccl {
 
 namespace {
-
-struct KeyView {
-    std::string_view host;
-    std::uint32_t pid;
-};
-
-struct Key {
-    std::string host;
-    std::uint32_t pid;
-
-    operator KeyView() const { return {host, pid}; }
-};
-
-struct KeyHash {
-    using is_transparent = void;
-    std::size_t operator()(const KeyView& key) const {
-        return std::hash<std::string_view>()(key.host) ^ (key.pid * std::size_t{0x9e3779b97f4a7c15});
-    }
-};
-
-struct KeyEqual {
-    using is_transparent = void;
-    bool operator()(const KeyView& a, const KeyView& b) const { return a.pid == b.pid && a.host == b.host; }
-};
 
 /// The processes of a log, in the order of first appearance.
 class Processes {
@@ -58,7 +33,7 @@ public:
             return nullptr;
         }
         last_ = list_.size();
-        by_key_.emplace(Key{std::string(message.host), message.pid}, last_);
+        by_pid_[message.pid].emplace(message.host, last_);
         return &list_.emplace_back(message.host, message.pid);
     }
 
@@ -67,18 +42,18 @@ public:
 private:
     LogProcess* find(std::string_view host, std::uint32_t pid) {
         if (last_ >= list_.size() || !list_[last_].is(host, pid)) {
-            const auto found = by_key_.find(KeyView{host, pid});
-            if (found == by_key_.end()) {
+            const auto hosts = by_pid_.find(pid);
+            if (hosts == by_pid_.end() || !hosts->second.contains(host)) {
                 return nullptr;
             }
-            last_ = found->second;
+            last_ = hosts->second.find(host)->second;
         }
         return &list_[last_];
     }
 
     std::vector<LogProcess> list_;
-    std::unordered_map<Key, std::size_t, KeyHash, KeyEqual> by_key_; ///< index in `list_`
-    std::size_t last_ = 0;                                           ///< the process of the last message
+    std::map<std::uint32_t, std::map<std::string, std::size_t, std::less<>>> by_pid_; ///< index in `list_`, by host
+    std::size_t last_ = 0; ///< the process of the last message
 };
 
 } // namespace
@@ -92,7 +67,6 @@ struct NcclLogReader::State {
     bool overlong = false; ///< the pending line has exceeded the limit
     std::string plain;     ///< a line with the colours removed
 
-    void take_bytes(std::string_view bytes);
     void take_line(std::string_view line, bool cut);
     void take_message(const NcclMessage& message, bool cut);
     void take_pending(bool cut);
@@ -141,30 +115,27 @@ void NcclLogReader::State::take_pending(bool cut) {
     }
 }
 
-void NcclLogReader::State::take_bytes(std::string_view bytes) {
+NcclLogReader::NcclLogReader() : state_(std::make_unique<State>()) {}
+NcclLogReader::~NcclLogReader() = default;
+
+void NcclLogReader::read(std::string_view bytes) {
+    auto& pending = state_->pending;
     while (!bytes.empty()) {
         const auto size = std::min(bytes.find('\n'), bytes.size());
         const bool whole = size < bytes.size();
         const auto part = bytes.substr(0, size);
         if (whole && pending.empty()) {
-            take_line(part.substr(0, NcclLog::longest_line), part.size() > NcclLog::longest_line);
+            state_->take_line(part.substr(0, NcclLog::longest_line), part.size() > NcclLog::longest_line);
         } else {
             const auto free = NcclLog::longest_line - pending.size();
-            overlong = overlong || part.size() > free;
+            state_->overlong = state_->overlong || part.size() > free;
             pending.append(part.substr(0, free));
             if (whole) {
-                take_pending(overlong);
+                state_->take_pending(state_->overlong);
             }
         }
         bytes.remove_prefix(size + (whole ? 1 : 0));
     }
-}
-
-NcclLogReader::NcclLogReader() : state_(std::make_unique<State>()) {}
-NcclLogReader::~NcclLogReader() = default;
-
-void NcclLogReader::read(std::string_view bytes) {
-    state_->take_bytes(bytes);
 }
 
 void NcclLogReader::end_of_file() {

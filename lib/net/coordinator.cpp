@@ -4,11 +4,8 @@
 #include "lib/net/tcp.h"
 
 #include <algorithm>
-#include <array>
 #include <cerrno>
 #include <sys/epoll.h>
-#include <sys/socket.h>
-#include <utility>
 
 namespace rdma_nccl {
 

@@ -4,15 +4,10 @@
 // that it has the key is closed without an answer, and the oldest of these make room for new ones.
 #pragma once
 
-#include "lib/base/result.h"
 #include "lib/net/session.h"
 
 #include <chrono>
-#include <cstddef>
-#include <cstdint>
-#include <optional>
 #include <set>
-#include <string>
 #include <unordered_map>
 #include <vector>
 

@@ -4,8 +4,6 @@
 #include "lib/base/format.h"
 #include "lib/net/tcp.h"
 
-#include <algorithm>
-#include <array>
 #include <cerrno>
 #include <cstring>
 #include <poll.h>

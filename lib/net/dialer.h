@@ -1,18 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// The connecting side: tries the addresses of a coordinator until one proves that it has the key. It never waits;
-// dial() does, for callers with nothing else to do.
+// The connecting side: tries the addresses of a coordinator until one proves that it has the key. Only dial() waits.
 #pragma once
 
-#include "lib/base/result.h"
 #include "lib/net/ip.h"
 #include "lib/net/session.h"
 
 #include <algorithm>
 #include <chrono>
-#include <cstddef>
-#include <cstdint>
-#include <optional>
-#include <string>
 #include <vector>
 
 namespace rdma_nccl {

@@ -2,7 +2,6 @@
 #include "lib/net/key.h"
 
 #include "lib/base/format.h"
-#include "lib/base/text.h"
 
 #include <sodium.h>
 #include <sys/random.h>

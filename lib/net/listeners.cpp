@@ -7,16 +7,13 @@
 #include "lib/sys/sysroot.h"
 
 #include <algorithm>
-#include <array>
 #include <cerrno>
 #include <chrono>
 #include <cstring>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
-#include <string_view>
 #include <sys/socket.h>
 #include <sys/time.h>
-#include <unistd.h>
 
 // After the C library's headers: they define the same names.
 #include <linux/inet_diag.h>
@@ -113,15 +110,13 @@ std::optional<std::uint32_t> socket_inode(std::string_view link) {
 
 /// Fills in the program of each listener whose socket process `pid` has open.
 void note_program(const SysRoot& root, pid_t pid, std::vector<PortListener>& listeners, std::size_t& descriptors) {
-    const auto folder = format_text("/proc/{}/fd", pid);
-    // No names: another user's process, or it has ended.
-    for (const auto& name : root.list(folder).value_or(std::vector<std::string>())) {
+    const auto folder = root.directory(format_text("/proc/{}/fd", pid));
+    const auto names = folder ? folder->list() : tl::unexpected(folder.error());
+    for (const auto& name : names.value_or(std::vector<std::string>())) { // none: another user's, or it has ended
         if (++descriptors > most_descriptors) {
             return;
         }
-        std::array<char, 64> target{};
-        const ssize_t size = ::readlink(format_text("{}/{}", folder, name).c_str(), target.data(), target.size());
-        const auto inode = size <= 0 ? std::nullopt : socket_inode({target.data(), static_cast<std::size_t>(size)});
+        const auto inode = socket_inode(folder->read_link(name).value_or(""));
         for (auto& listener : listeners) {
             if (inode == listener.inode && !listener.program) {
                 const auto comm = root.read(format_text("/proc/{}/comm", pid), 64);
@@ -200,11 +195,9 @@ Result<std::vector<PortListener>> find_listeners(std::span<const std::uint16_t> 
     return found;
 }
 
-std::vector<PortListener> strangers(std::span<const PortListener> listeners, uid_t uid) {
-    std::vector<PortListener> result;
-    std::ranges::copy_if(listeners, std::back_inserter(result),
-                         [uid](const auto& one) { return one.uid != uid && one.uid != 0; });
-    return result;
+std::vector<PortListener> strangers(std::vector<PortListener> listeners, uid_t uid) {
+    std::erase_if(listeners, [uid](const auto& one) { return one.uid == uid || one.uid == 0; });
+    return listeners;
 }
 
 std::string format_stranger(const PortListener& stranger) {

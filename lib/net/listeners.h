@@ -7,10 +7,7 @@
 #include "lib/net/ip.h"
 
 #include <cstddef>
-#include <cstdint>
-#include <optional>
 #include <span>
-#include <string>
 #include <sys/types.h>
 #include <vector>
 
@@ -40,7 +37,7 @@ struct PortListener {
 Result<std::vector<PortListener>> find_listeners(std::span<const std::uint16_t> ports);
 
 /// Returns the listeners that belong neither to `uid`, the step's user, nor to root.
-std::vector<PortListener> strangers(std::span<const PortListener> listeners, uid_t uid);
+std::vector<PortListener> strangers(std::vector<PortListener> listeners, uid_t uid);
 
 /// Returns "port 23456 of this step is listened on by uid 1002, python3 (pid 4711): ranks may connect to it; ..."
 std::string format_stranger(const PortListener& stranger);

@@ -58,14 +58,13 @@ std::optional<Json> parse_json_object(std::string_view text) {
     return json && json->is_object() ? std::move(json) : std::nullopt;
 }
 
-Result<NamedFields> parse_message(std::string_view text) {
+Result<JsonMember> parse_message(std::string_view text) {
     auto json = parse_json_object(text);
     if (!json || json->size() != 1 || !json->members().front().value.is_object()) {
         return fail("not a message of rdma-nccl");
     }
-    auto name = json->members().front().name;
-    auto object = std::move((*json)[name]);
-    return NamedFields{std::move(name), std::move(object)};
+    const auto& name = json->members().front().name;
+    return JsonMember{name, std::move((*json)[name])};
 }
 
 } // namespace rdma_nccl

@@ -21,13 +21,9 @@
 #include <chrono>
 #include <cmath>
 #include <concepts>
-#include <cstdint>
 #include <functional>
 #include <limits>
-#include <optional>
 #include <span>
-#include <string>
-#include <string_view>
 #include <type_traits>
 #include <utility>
 #include <variant>
@@ -195,13 +191,8 @@ private:
     bool good_ = true;
 };
 
-/// The message {"name": {...}}.
-struct NamedFields {
-    std::string name;
-    Json object;
-};
-
-Result<NamedFields> parse_message(std::string_view text);
+/// Parses {"name": {...}}.
+Result<JsonMember> parse_message(std::string_view text);
 
 /// Parses a JSON object nested no deeper than messages may be.
 std::optional<Json> parse_json_object(std::string_view text);
@@ -237,7 +228,7 @@ Result<Variant> read_message(std::string_view text) {
         return fail(
             format_text("a message \"{}\" is not known; is rdma-nccl the same on all nodes?", printable(parsed->name)));
     }
-    FieldReader reader(parsed->object);
+    FieldReader reader(parsed->value);
     std::visit([&reader](auto& one) { fields(reader, one); }, *message);
     if (!reader.good()) {
         return fail(format_text("a message \"{}\" is malformed", printable(parsed->name)));

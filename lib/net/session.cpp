@@ -2,11 +2,9 @@
 #include "lib/net/session.h"
 
 #include <algorithm>
-#include <array>
 #include <cerrno>
 #include <cstring>
 #include <sys/socket.h>
-#include <utility>
 
 namespace rdma_nccl {
 

@@ -19,10 +19,7 @@
 #include <cstddef>
 #include <deque>
 #include <memory>
-#include <optional>
 #include <sodium.h>
-#include <string>
-#include <string_view>
 #include <utility>
 
 namespace rdma_nccl {

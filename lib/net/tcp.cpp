@@ -10,7 +10,6 @@
 #include <fcntl.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
-#include <sys/socket.h>
 
 namespace rdma_nccl {
 
@@ -20,8 +19,8 @@ void set_option(int socket, int level, int option, int value) {
     (void)::setsockopt(socket, level, option, &value, sizeof value);
 }
 
-UniqueFd new_socket(int family) {
-    return UniqueFd(::socket(family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+UniqueFd new_socket(int family, int type = SOCK_STREAM) {
+    return UniqueFd(::socket(family, type | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
 }
 
 /// Returns zeros, of the family AF_UNSPEC, if the socket has no address.
@@ -99,12 +98,11 @@ std::optional<IpAddress> local_address(int socket) {
 }
 
 Result<UniqueFd> start_connection(const IpAddress& address, std::uint16_t port) {
-    const int family = address.is_ipv4() ? AF_INET : AF_INET6;
-    UniqueFd socket = new_socket(family);
+    const auto peer = socket_address(address, port);
+    UniqueFd socket = new_socket(peer.storage.ss_family);
     if (!socket) {
         return os_failure("socket");
     }
-    const auto peer = socket_address(address, port, family);
     if (::connect(socket.get(), peer.get(), peer.length) != 0 && errno != EINPROGRESS) {
         const int code = errno;
         return os_failure(address.text(), code);
@@ -146,7 +144,7 @@ std::optional<IpAddress> address_of(const sockaddr* address) {
 
 SocketAddress socket_address(const IpAddress& address, std::uint16_t port, int family) {
     SocketAddress result;
-    if (family == AF_INET) {
+    if (family == AF_INET || (family == AF_UNSPEC && address.is_ipv4())) {
         constexpr std::size_t mapped_prefix = 12;
         sockaddr_in ipv4{};
         ipv4.sin_family = AF_INET;
@@ -163,6 +161,14 @@ SocketAddress socket_address(const IpAddress& address, std::uint16_t port, int f
         result.length = sizeof ipv6;
     }
     return result;
+}
+
+Result<UniqueFd> bound_socket(const SocketAddress& local, int type) {
+    UniqueFd socket = new_socket(local.storage.ss_family, type);
+    if (!socket || ::bind(socket.get(), local.get(), local.length) != 0) {
+        return os_failure("socket");
+    }
+    return socket;
 }
 
 } // namespace rdma_nccl

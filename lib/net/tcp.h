@@ -6,8 +6,6 @@
 #include "lib/base/unique_fd.h"
 #include "lib/net/ip.h"
 
-#include <cstdint>
-#include <optional>
 #include <sys/socket.h>
 
 namespace rdma_nccl {
@@ -69,7 +67,10 @@ struct SocketAddress {
     [[nodiscard]] const sockaddr* get() const { return reinterpret_cast<const sockaddr*>(&storage); }
 };
 
-/// `family`: AF_INET (for an IPv4 address only) or AF_INET6.
-SocketAddress socket_address(const IpAddress& address, std::uint16_t port, int family);
+/// `family`: AF_INET (for an IPv4 address only) or AF_INET6; AF_UNSPEC: the address's own.
+SocketAddress socket_address(const IpAddress& address, std::uint16_t port, int family = AF_UNSPEC);
+
+/// Makes a socket of `type`, SOCK_STREAM or SOCK_DGRAM, that is bound to `local`.
+Result<UniqueFd> bound_socket(const SocketAddress& local, int type);
 
 } // namespace rdma_nccl

@@ -3,6 +3,7 @@
 // hw/bnxt_re, hw/efa, hw/mana, hw/irdma, hw/ionic, hw/erdma, sw/rxe for hw_counters.
 #include "lib/base/format.h"
 #include "lib/base/text.h"
+#include "lib/fabric/kernel_text.h"
 #include "lib/traffic/traffic.h"
 
 #include <algorithm>
@@ -14,6 +15,138 @@ namespace rdma_nccl {
 namespace {
 
 using std::chrono::milliseconds;
+
+// --- Interfaces ---
+
+std::string file_of(const Netdev& netdev, std::string_view name) {
+    return format_text("/sys/class/net/{}/{}", netdev.name, name);
+}
+
+/// Compares with ARPHRD_INFINIBAND of <linux/if_arp.h>.
+bool is_ipoib(const SysRoot& root, const Netdev& netdev) {
+    return root.read(file_of(netdev, "type"), 16).value_or("") == "32";
+}
+
+/// Returns true for the host's side of a virtual function or subfunction, "pf0vf3", "c1pf0sf88" (kernel
+/// Documentation/networking/representors.rst). The other side counts its traffic.
+bool is_representor(const SysRoot& root, const Netdev& netdev) {
+    const auto name = root.read(file_of(netdev, "phys_port_name"), 32).value_or("");
+    return name.find("pf") != std::string::npos &&
+           (name.find("vf") != std::string::npos || name.find("sf") != std::string::npos);
+}
+
+/// Counts not a bond of IPoIB interfaces but its slaves, which have a port each, and children of ib0.
+bool count_outside(const SysRoot& root, const Netdev& netdev) {
+    return !netdev.loopback && (netdev.port ? !is_representor(root, netdev)
+                                            : root.exists(file_of(netdev, "bonding")) != is_ipoib(root, netdev));
+}
+
+/// For a network namespace without hardware: excludes bridges and tunnels to programs of this node.
+bool count_in_container(const SysRoot& root, const Netdev& netdev) {
+    return !netdev.loopback && netdev.lowers.empty() && !root.exists(file_of(netdev, "bridge")) &&
+           !root.exists(file_of(netdev, "tun_flags"));
+}
+
+std::vector<const Netdev*> counted_netdevs(const SysRoot& root, const Fabric& fabric) {
+    const auto those_that = [&](bool (*counts)(const SysRoot&, const Netdev&)) {
+        std::vector<const Netdev*> netdevs;
+        for (const auto& netdev : fabric.netdevs) {
+            if (counts(root, netdev)) {
+                netdevs.push_back(&netdev);
+            }
+        }
+        return netdevs;
+    };
+    auto counted = those_that(count_outside);
+    std::erase_if(counted, [all = counted](const Netdev* netdev) {
+        return std::ranges::find(all, netdev->upper, &Netdev::name) != all.end();
+    });
+    return counted.empty() ? those_that(count_in_container) : counted;
+}
+
+/// Returns true if packets of `name` pass `counted`: the interface itself, the bond above it, or one below a VLAN.
+bool passes(const Fabric& fabric, std::string_view name, const Netdev& counted, unsigned depth = 0) {
+    constexpr unsigned deepest = 8; // the kernel's nesting limit
+    const Netdev* const netdev = fabric.find_netdev(name);
+    if (name == counted.name || netdev == nullptr || depth > deepest) {
+        return name == counted.name;
+    }
+    return netdev->upper == counted.name || std::ranges::any_of(netdev->lowers, [&](const std::string& lower) {
+               return passes(fabric, lower, counted, depth + 1);
+           });
+}
+
+/// Returns the port that carries an IPoIB interface. A child, "ib0.8001", has its base's PCI function.
+std::string ipoib_port(const Fabric& fabric, const Netdev& netdev) {
+    const Netdev* const base = netdev.port ? &netdev : fabric.find_netdev(split_once(netdev.name, '.').key);
+    for (const auto& hca : fabric.hcas) {
+        if (base != nullptr && !hca.pci_path.empty() && hca.pci_path == base->pci_path) {
+            return port_name(hca.name, base->port.value_or(1));
+        }
+    }
+    return {};
+}
+
+/// LRH 8, BTH 12, DETH 8, both CRCs 6 (InfiniBand Architecture, volume 1, chapter 9). Then the headers of IP and TCP,
+/// which the HCA repeats in each packet that it makes of one packet of the interface (LSO).
+constexpr unsigned ipoib_headers = 34 + 52;
+constexpr unsigned greatest_datagram = 4092; // a larger MTU means connected mode, whose packets the HCA splits
+
+/// Returns true if `matches(gid)` holds for any GID of the HCA.
+bool any_gid(const Hca& hca, const auto& matches) {
+    return std::ranges::any_of(hca.ports, [&](const Port& port) { return std::ranges::any_of(port.gids, matches); });
+}
+
+/// The headers of RoCE v2: Ethernet 14, IPv4 20 or IPv6 40, UDP 8, BTH 12, ICRC 4.
+unsigned roce_headers(const Hca& hca) {
+    return 14 + (any_gid(hca, [](const Gid& gid) { return gid.value.is_ipv4(); }) ? 20 : 40) + 8 + 12 + 4;
+}
+
+/// siw's only GID begins with the MAC of its interface (drivers/infiniband/sw/siw: siw_query_gid).
+bool has_mac_of(const SysRoot& root, const Hca& hca, const Netdev& netdev) {
+    constexpr std::size_t mac_digits = 12;
+    auto mac = root.read(file_of(netdev, "address"), 64).value_or("");
+    std::erase(mac, ':');
+    if (mac.size() != mac_digits || hca.ports.empty() || hca.ports.front().gids.empty()) {
+        return false;
+    }
+    auto gid = gid_text(hca.ports.front().gids.front().value);
+    std::erase(gid, ':');
+    return gid.starts_with(mac);
+}
+
+/// Returns the interfaces below a software HCA; usually one.
+std::vector<std::string> netdevs_below(const SysRoot& root, const Fabric& fabric, const Hca& hca) {
+    const auto parent = root.read(format_text("/sys/class/infiniband/{}/parent", hca.name), 64); // rxe has this file
+    if (parent && fabric.find_netdev(*parent) != nullptr) {
+        return {*parent};
+    }
+    std::vector<std::string> names = hca.netdevs;
+    for (const auto& netdev : fabric.netdevs) {
+        if (names.empty() && !netdev.loopback && has_mac_of(root, hca, netdev)) {
+            names.push_back(netdev.name);
+        }
+    }
+    return names;
+}
+
+NetdevSource source_of(const SysRoot& root, const Fabric& fabric, const Netdev& netdev) {
+    if (is_ipoib(root, netdev)) {
+        const unsigned packet = netdev.mtu > 0 && netdev.mtu <= greatest_datagram ? netdev.mtu : 2044;
+        return {netdev.name, NetdevRole::Ipoib, ipoib_port(fabric, netdev), packet, ipoib_headers};
+    }
+    NetdevSource source{netdev.name, NetdevRole::Plain, {}, 0, 0};
+    for (const auto& hca : fabric.hcas) {
+        const auto below = is_software(hca) ? netdevs_below(root, fabric, hca) : std::vector<std::string>{};
+        if (std::ranges::any_of(below, [&](const std::string& name) { return passes(fabric, name, netdev); })) {
+            source = {netdev.name, NetdevRole::IncludesRdma, format_text("{}:1", hca.name), path_mtu(netdev.mtu),
+                      roce_headers(hca)};
+        }
+    }
+    return source;
+}
+
+// --- Ports ---
 
 constexpr std::size_t longest_number = 64;
 
@@ -81,7 +214,6 @@ private:
         const bool extended = old_kernel || root_.exists(counters + "/unicast_xmit_packets");
         for (CounterFiles* files : {&source_.tx, &source_.rx}) {
             files->unit = 4;
-            files->bits = extended ? 64 : 32;
             files->saturates = !extended;
         }
         source_.counter_latency = lifespan(directory_ + "/hw_counters");
@@ -182,9 +314,7 @@ private:
 /// Returns true for an HCA below a bond that another HCA uses as a whole: the other one counts its bytes.
 bool is_bonded(const Fabric& fabric, const Hca& hca) {
     const auto has_gid_on = [](const Hca& of, const std::string& netdev) {
-        return std::ranges::any_of(of.ports, [&](const Port& port) {
-            return std::ranges::any_of(port.gids, [&](const Gid& gid) { return gid.netdev == netdev; });
-        });
+        return any_gid(of, [&](const Gid& gid) { return gid.netdev == netdev; });
     };
     return !is_software(hca) && std::ranges::any_of(hca.netdevs, [&](const std::string& name) {
         const Netdev* const netdev = fabric.find_netdev(name);
@@ -196,6 +326,20 @@ bool is_bonded(const Fabric& fabric, const Hca& hca) {
 }
 
 } // namespace
+
+bool is_software(const Hca& hca) {
+    return hca.pci.empty() && hca.driver.empty();
+}
+
+unsigned path_mtu(unsigned netdev_mtu) {
+    constexpr unsigned longest_headers = 80;
+    constexpr unsigned usual = 1024;
+    unsigned mtu = 256;
+    while (mtu < 4096 && 2 * mtu + longest_headers <= netdev_mtu) {
+        mtu *= 2;
+    }
+    return netdev_mtu == 0 ? usual : mtu;
+}
 
 Count read_count(const SysRoot& root, const std::string& path) {
     const auto text = root.read(path, longest_number);
@@ -228,7 +372,9 @@ TrafficSources traffic_sources(const SysRoot& root, const Fabric& fabric, std::s
             sources.ports.push_back(std::move(source));
         }
     }
-    sources.netdevs = netdev_sources(root, fabric);
+    for (const Netdev* netdev : counted_netdevs(root, fabric)) {
+        sources.netdevs.push_back(source_of(root, fabric, *netdev));
+    }
     return sources;
 }
 

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lib/base/format.h"
 #include "lib/base/lists.h"
-#include "lib/base/text.h"
 #include "lib/traffic/traffic.h"
 
 #include <algorithm>
@@ -15,9 +14,6 @@ using Seconds = std::chrono::duration<double>;
 
 constexpr std::uint64_t greatest = std::numeric_limits<std::uint64_t>::max();
 constexpr std::uint64_t greatest_32_bit = std::numeric_limits<std::uint32_t>::max();
-
-/// A 32-bit counter that went backwards within this time has wrapped once; in a longer time it may have wrapped twice.
-constexpr std::chrono::seconds one_wrap(10);
 
 std::uint64_t plus(std::uint64_t a, std::uint64_t b) {
     return a > greatest - b ? greatest : a + b;
@@ -75,19 +71,15 @@ void TrafficMeter::add(Item& item, const CounterFiles& tx, const CounterFiles& r
     item.gone = !now.tx || !now.rx;
     item.last.late = !item.gone && !item.read_at && first_ != time;
     item.last.bytes.at_least = item.gone || item.last.late;
-    const auto interval = time - item.read_at.value_or(time);
     const auto add_one = [&](Count& known, const Count& value, const CounterFiles& files, std::uint64_t& sum) {
         if (!value) {
             return;
         }
         const auto before = known.value_or(*value);
-        const bool back = *value < before;
-        const bool wrapped =
-            back && files.bits == 32 && !files.saturates && before <= greatest_32_bit && interval <= one_wrap;
+        const bool reset = *value < before;
         const bool full = files.saturates && *value == greatest_32_bit;
-        const bool reset = back && !wrapped;
-        sum = reset ? 0 : times(*value - before + (wrapped ? greatest_32_bit + 1 : 0), files.unit);
-        item.last.bytes.at_least = item.last.bytes.at_least || back || full;
+        sum = reset ? 0 : times(*value - before, files.unit);
+        item.last.bytes.at_least = item.last.bytes.at_least || reset || full;
         item.last.reset = item.last.reset || reset;
         item.last.full = item.last.full || full;
         known = value;

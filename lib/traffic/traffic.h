@@ -33,7 +33,6 @@ std::string_view name_of(ByteSource source);
 struct CounterFiles {
     std::vector<std::string> paths; ///< absolute, below the root
     std::uint64_t unit = 1;         ///< bytes per count: 4, 1, or the path MTU
-    unsigned bits = 64;             ///< 32: wraps, or stops at its maximum (`saturates`)
     bool saturates = false;         ///< IB PMA without extended counters stops at 4294967295
 };
 
@@ -83,14 +82,8 @@ struct TrafficSources {
 /// Finds the counters of every port of the fabric except bonded HCAs' slaves. `expected`: ports such as "mlx5_1:1".
 TrafficSources traffic_sources(const SysRoot& root, const Fabric& fabric, std::span<const std::string> expected);
 
-/// Returns the interfaces that count the node's socket traffic (see TrafficSources).
-std::vector<NetdevSource> netdev_sources(const SysRoot& root, const Fabric& fabric);
-
 /// Returns true for rxe and siw: RDMA in software, on an interface that counts it.
 bool is_software(const Hca& hca);
-
-/// Returns the interfaces below a software HCA; usually one.
-std::vector<std::string> netdevs_below(const SysRoot& root, const Fabric& fabric, const Hca& hca);
 
 /// Returns the path MTU of RoCE on an interface with this MTU: the largest of 256 to 4096 that fits with the headers
 /// (drivers/infiniband/sw/rxe: RXE_MAX_HDR_LENGTH, eth_mtu_int_to_enum). Returns 1024, the value for plain Ethernet, if
@@ -159,8 +152,8 @@ struct Traffic {
     friend bool operator==(const Traffic&, const Traffic&) = default;
 };
 
-/// Adds up samples. Frequent samples lose less when a counter wraps, is reset or disappears. If a counter went
-/// backwards, its change in that interval is unknown and not counted (except for one wrap of 32 bits).
+/// Adds up samples. Frequent samples lose less when a counter is reset or disappears. If a counter went backwards, its
+/// change in that interval is unknown and not counted.
 class TrafficMeter {
 public:
     explicit TrafficMeter(TrafficSources sources);

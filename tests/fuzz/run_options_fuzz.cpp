@@ -96,7 +96,7 @@ void check_programs_own(const Words& words) {
     line.insert(line.begin(), "--");
     const auto parsed = parse_options(line, Environment());
     require(parsed.has_value() == !words.empty(), "a program behind --");
-    require(!parsed || parsed->options.programs.front().command_line == words, "the program's own words");
+    require(!parsed || parsed->programs.front().command_line == words, "the program's own words");
 }
 
 } // namespace
@@ -116,8 +116,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     if (!parsed) {
         fuzz::require_plain(parsed.error().message);
     } else if (!parsed->help) {
-        check_values(parsed->options);
-        check_programs(parsed->options.programs);
+        check_values(*parsed);
+        check_programs(parsed->programs);
     }
     check_programs_own(words);
     return 0;

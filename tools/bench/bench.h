@@ -3,11 +3,13 @@
 // a ring in host memory. srun starts one process per task; the first one is the coordinator.
 #pragma once
 
+#include "tools/bench/rank_layout.h"
 #include "tools/bench/start_order.h"
 #include "tools/measure/command.h"
 #include "tools/node/node_plan.h"
 
-#include <chrono>
+#include <functional>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -23,20 +25,47 @@ struct Options : measure::Options {
     std::optional<unsigned> rings;   ///< number of rings with `host`; absent: one per HCA
     std::string nccl;                ///< NCCL's file or directory; empty: search for it (probe.cpp)
     unsigned ranks_per_gpu = 1; ///< each rank pretends to be on a node of its own, to try the network path on one GPU
-    std::chrono::milliseconds limit{60000}; ///< end a run after this long without progress
+    double limit_s = 60;        ///< end a run after this long without progress
 };
 
-/// The command's exit code on the coordinator: 0 good, 1 warnings, 2 critical (RDMA was meant but not used, wrong
-/// values, or a run failed), 3 cannot tell.
+/// The coordinator's exit code: 0 good, 1 warnings, 2 RDMA not used, wrong values or a failed run, 3 cannot tell.
 void add_command(const Subcommand& app, int& exit_code);
+
+// --- The coordinator ---
 
 /// Runs on the coordinator: waits for the workers, carries out all runs and returns the results, also after an
 /// interrupt. A report without runs gives the reason in `ended_early`.
 Report coordinate_runs(measure::Coordinator& head, const measure::World& world, const Options& options,
                        measure::Progress& progress);
 
-// --- A worker provides what ranks need, starts them on the coordinator's order, forwards their messages, and watches
-// its node's counters meanwhile ---
+/// A worker as the coordinator knows it.
+struct Peer {
+    Offer offer;
+    InspectedNode node;
+    std::vector<unsigned> gpus{}; ///< GPUs that its ranks use, by CUDA's numbers in its process; empty with `host`
+};
+
+/// What all runs share.
+struct RunContext {
+    measure::Coordinator& head;
+    const Options& options;
+    std::map<unsigned, Peer>& peers;  ///< lost workers are removed
+    std::vector<std::string>& losses; ///< "n02 is gone: its process has ended"
+};
+
+/// A run before it is carried out.
+struct RunPlan {
+    int number = 0;
+    std::vector<RankSlot> places; ///< of the ranks
+    unsigned rings = 0;           ///< with `host`
+};
+
+/// Carries out a run and fills in its results. Calls `on_row` for each. Returns when all ranks have ended and their
+/// nodes have sent their counters: "interrupted" or "time limit" if it was ended early, else an empty text.
+std::string carry_out(const RunContext& context, RunPlan plan, Run& run,
+                      std::optional<measure::Clock::time_point> deadline, std::function<void(const ResultRow&)> on_row);
+
+// --- A worker starts ranks on the coordinator's order, forwards their messages, and watches its node's counters ---
 
 // The coordinator's orders. Each but "end" has the number of its run:
 //   {"do": "start", ...}                         start_order.h
@@ -51,8 +80,7 @@ Report coordinate_runs(measure::Coordinator& head, const measure::World& world, 
 //   {"run": 3, "rank": 0, "ended": "", "at": "..."}   `ended`: the reason; empty if the rank ended well
 //   {"run": 3, "evidence": "..."}                lib/exchange/codec.h
 
-/// Inspects this node. Starts a rank that looks for GPUs, because drivers may hang, and waits for it for 20 s. `plan`:
-/// the plan of this node; may be null.
+/// Starts a rank that looks for GPUs, because drivers may hang, and waits for it for 20 s. `plan` may be null.
 InspectedNode inspect_node(const measure::World& world, const Options& options, const NodePlan* plan);
 
 /// Serves the coordinator until it sends "end" or is gone. Returns the exit code.

@@ -1,13 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lib/base/format.h"
-#include "lib/base/json.h"
 #include "lib/base/text.h"
 #include "tools/bench/bench.h"
 #include "tools/bench/output.h"
 #include "tools/bench/ring/ring.h"
 #include "tools/common/command_line.h"
 #include "tools/common/print.h"
-#include "tools/measure/command.h"
 
 #include <memory>
 
@@ -21,8 +19,6 @@ struct LineOptions {
     std::vector<std::string> operations = {"all_reduce"};
     std::string first = "1M", last = "1G";
     unsigned factor = 4;
-    double limit_s = 60;
-    measure::LimitOptions limits;
     unsigned rings = 0;
     bool no_check = false;
     bool ring_rank = false;
@@ -60,8 +56,6 @@ Result<Options> options_of(const LineOptions& line) {
         options.work.operations.push_back(parse_collective(name).value_or(Collective::AllReduce));
     }
     options.work.check = !line.no_check;
-    options.limit = measure::to_milliseconds(line.limit_s);
-    line.limits.apply(options);
     if (line.rings > 0) {
         options.rings = line.rings;
     }
@@ -140,21 +134,6 @@ int write_report(const Report& report, const Options& options) {
     return measure::write_formats(forms, options) ? summary.exit_code : exit_cannot_tell;
 }
 
-int run_command(const Options& options) {
-    return measure::run_command(
-        {.name = "bench",
-         .purpose = KeyPurpose::Bench,
-         .own_part = "the ranks",
-         .suits = {},
-         .take_part = [&](const auto& world, const auto& /*settings*/) { return serve_ranks(world, options); },
-         .lead = [&](auto& head, const auto& world, auto& progress) -> measure::ReportPrinter {
-             return [&options, report = coordinate_runs(head, world, options, progress)] {
-                 return write_report(report, options);
-             };
-         }},
-        options);
-}
-
 int run_line(const LineOptions& line) {
     if (line.ring_rank) {
         return run_ring_rank();
@@ -164,7 +143,18 @@ int run_line(const LineOptions& line) {
         print_error(options.error().message);
         return exit_bad_line;
     }
-    return run_command(*options);
+    return measure::run_command(
+        {.name = "bench",
+         .purpose = KeyPurpose::Bench,
+         .own_part = "the ranks",
+         .suits = {},
+         .take_part = [&](const auto& world, const auto& /*settings*/) { return serve_ranks(world, *options); },
+         .lead = [&](auto& head, const auto& world, auto& progress) -> measure::ReportPrinter {
+             return [&options, report = coordinate_runs(head, world, *options, progress)] {
+                 return write_report(report, *options);
+             };
+         }},
+        *options);
 }
 
 } // namespace
@@ -175,9 +165,9 @@ void add_command(const Subcommand& app, int& exit_code) {
                                                  "bench");
     add_runs(command, *line);
     add_measure(command, *line);
-    command.number("--limit", line->limit_s, "end a run after this long without progress", 1.0, measure::max_seconds,
-                   "SECONDS");
-    measure::add_limits(command, line->limits);
+    command.number("--limit", line->options.limit_s, "end a run after this long without progress", 1.0,
+                   measure::max_seconds, "SECONDS");
+    measure::add_limits(command, line->options);
     measure::add_formats(command, line->options, "write a line for each size of each run as CSV; - prints it",
                          "write a page with the bandwidths over the sizes");
     add_settings_options(command, line->options.settings);

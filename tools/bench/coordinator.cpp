@@ -1,12 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "lib/base/json.h"
 #include "tools/bench/bench.h"
 
 #include "lib/base/format.h"
 #include "lib/base/text.h"
-#include "tools/bench/run.h"
 #include "tools/common/wall_time.h"
-#include "tools/measure/command.h"
 
 #include <algorithm>
 #include <climits>
@@ -25,7 +22,7 @@ class Workers {
 public:
     Workers(const measure::World& world, const Options& options) : world_(world), options_(options) {}
 
-    [[nodiscard]] bool all_joined() const { return joined_.size() >= world_.workers; }
+    [[nodiscard]] bool complete() const { return joined_.size() >= world_.workers; }
 
     void join(unsigned worker, const Json& hello) {
         joined_.insert(worker);
@@ -133,8 +130,7 @@ public:
     std::map<unsigned, Peer> peers;
 
 private:
-    /// Names the nodes with different NCCL versions. NCCL refuses to connect their ranks, but its message does not name
-    /// them.
+    /// Names nodes with different NCCL versions: NCCL refuses to connect their ranks, but does not name them.
     [[nodiscard]] std::string versions_text() const {
         std::map<int, const InspectedNode*> first; // by version
         for (const auto& [worker, peer] : peers) {
@@ -181,25 +177,15 @@ public:
     }
 
 private:
-    struct Planned {
-        unsigned ranks = 0;
-        RunKind kind = RunKind::AsItIs;
-    };
-
     /// Waits for the workers. Returns false if the measurement ends before it starts.
     bool gather() {
-        report_.ended_early = measure::await_workers(
-            head_, time_, progress_,
-            {.complete = [this] { return workers_.all_joined(); },
-             .missing = [this] { return workers_.missing(); },
-             .join = [this](unsigned worker, const Json& hello) { workers_.join(worker, hello); },
-             .lose = [this](unsigned worker, const std::string& why) { workers_.lose(worker, why); }});
+        report_.ended_early = measure::await_workers(head_, time_, progress_, workers_);
         if (!report_.ended_early.empty()) {
             return false;
         }
-        if (!workers_.all_joined()) {
+        if (!workers_.complete()) {
             progress_.say(format_text("warning: going on without {}, which did not come within {}", workers_.missing(),
-                                      measure::format_duration(options_.join_time)));
+                                      measure::format_duration(options_.join_time())));
         }
         if (!options_.host) {
             workers_.share();
@@ -214,12 +200,12 @@ private:
         return options_.host || options_.ranks_per_gpu > 1 || (places && nodes_of(offers, *places) > 1);
     }
 
-    [[nodiscard]] std::vector<Planned> plan() const {
-        std::vector<Planned> planned;
+    [[nodiscard]] std::vector<Run> plan() const {
+        std::vector<Run> planned;
         const auto counts = options_.ranks.empty() ? default_rank_counts(workers_.offers()) : options_.ranks;
         for (const unsigned ranks : counts) {
             for (const auto kind : kinds_of_runs(is_between_nodes(ranks), options_.without_gpu_direct)) {
-                planned.push_back({ranks, kind});
+                planned.push_back(make_run(kind, ranks, options_.host));
             }
         }
         return planned;
@@ -250,36 +236,35 @@ private:
         const auto planned = plan();
         measuring_ = measure::Clock::now();
         for (std::size_t i = 0; i < planned.size() && report_.ended_early.empty(); ++i) {
-            const auto what = format_text("run {} of {}", i + 1, planned.size());
-            measure(planned[i], static_cast<int>(i), what, time_left(i, planned.size()));
+            auto& run = report_.runs.emplace_back(planned[i]);
+            measure(run, static_cast<int>(i), format_text("run {} of {}", i + 1, planned.size()),
+                    time_left(i, planned.size()));
         }
     }
 
-    void measure(const Planned& planned, int number, const std::string& which, const std::string& left) {
-        const auto [ranks, kind] = planned;
+    void measure(Run& run, int number, const std::string& which, const std::string& left) {
         const auto* const unit = options_.host ? "nodes" : "GPUs";
-        auto& run = report_.runs.emplace_back(make_run(kind, ranks, options_.host));
         const auto offers = workers_.offers();
-        auto places = places_for(offers, ranks);
+        auto places = places_for(offers, run.ranks);
         if (!places) {
-            run.problem = format_text("there are not {} {}{}", ranks, unit,
+            run.problem = format_text("there are not {} {}{}", run.ranks, unit,
                                       losses_.empty() ? "" : format_text(": {}", losses_.back()));
             return;
         }
         run.nodes = static_cast<unsigned>(nodes_of(offers, *places));
-        const auto what = format_text("{}: {} {}, {} ({}){}", which, ranks, unit, run.name, run.what, left);
+        const auto what = format_text("{}: {} {}, {} ({}){}", which, run.ranks, unit, run.name, run.what, left);
         progress_.say(what);
         const unsigned rings = rings_of(*places);
-        const auto end = carry_out({head_, options_, workers_.peers, losses_}, {number, std::move(*places), rings}, run,
-                                   time_.deadline, [&](const ResultRow& row) {
-                                       progress_.show(format_text("{}: {} of {}: {:.1f} Gb/s", what, row.operation,
-                                                                  format_bytes(row.bytes), row.out_of_place.busbw * 8),
-                                                      measure::Clock::now());
-                                   });
+        report_.ended_early =
+            carry_out({head_, options_, workers_.peers, losses_}, {number, std::move(*places), rings}, run,
+                      time_.deadline, [&](const ResultRow& row) {
+                          progress_.show(format_text("{}: {} of {}: {:.1f} Gb/s", what, row.operation,
+                                                     format_bytes(row.bytes), row.out_of_place.busbw * 8),
+                                         measure::Clock::now());
+                      });
         if (!run.problem.empty()) {
             progress_.say(format_text("warning: {}", run.problem));
         }
-        report_.ended_early = end == RunEnd::Done ? "" : end == RunEnd::Interrupted ? "interrupted" : "time limit";
     }
 
     measure::Coordinator& head_;

@@ -1,9 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The data for the page of `rdma-nccl bench`; tools/bench/page.js draws it.
-#include "lib/base/json.h"
 #include "tools/bench/output.h"
 
-#include "lib/base/format.h"
 #include "tools/html/page.h"
 
 #include <algorithm>

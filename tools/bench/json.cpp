@@ -1,16 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "lib/base/json.h"
+#include "tools/bench/output.h"
+
 #include "lib/base/format.h"
 #include "lib/base/report_fields.h"
-#include "tools/bench/output.h"
-#include "tools/bench/rank/order.h"
 
 #include <array>
 #include <cstddef>
-#include <optional>
-#include <string>
-#include <string_view>
-#include <vector>
 
 namespace rdma_nccl::bench {
 

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The result of the runs: for each number of ranks the figures with and without RDMA, whether the counters confirm
-// them, and its formats.
+// For each number of ranks the figures with and without RDMA, whether the counters confirm them, and all formats.
 #pragma once
 
 #include "lib/base/json.h"
@@ -19,8 +18,6 @@ enum class State { Good, CannotTell, Warning, Critical };
 
 struct Bandwidth {
     double busbw = 0, algbw = 0; ///< 1e9 bit/s
-
-    friend bool operator==(const Bandwidth&, const Bandwidth&) = default;
 };
 
 /// One operation with one number of ranks, at the largest size measured.
@@ -35,8 +32,7 @@ struct SummaryLine {
     State state = State::Good;
     std::vector<std::string> notes; ///< the verdict in words, the worst first
 
-    /// Returns the notes on one line.
-    [[nodiscard]] std::string verdict() const;
+    [[nodiscard]] std::string verdict() const; ///< the notes on one line
 };
 
 struct Summary {
@@ -59,8 +55,7 @@ Json json_schema();
 /// Returns a line for each size of each run, after a header line (RFC 4180).
 std::string write_csv(const Report& report);
 
-/// What a run's own counters say against it: "did not use RDMA", "used RDMA all the same", ... Empty if the run is what
-/// it claims to be.
+/// What a run's own counters say against it, "used RDMA all the same"; empty if it is what it claims to be.
 struct Doubt {
     std::string_view text{};
     bool bad = false; ///< false: only not proven

@@ -1,21 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "lib/base/json.h"
-#include "tools/bench/start_order.h"
+#include "tools/bench/bench.h"
 
 #include "lib/base/format.h"
 #include "lib/base/text.h"
 #include "lib/sys/environment.h"
-#include "tools/bench/bench.h"
 #include "tools/bench/rank_processes.h"
 #include "tools/measure/channel.h"
 #include "tools/measure/rails.h"
-#include "tools/node/node_plan.h"
 
 #include <algorithm>
-#include <array>
-#include <climits>
 #include <filesystem>
-#include <optional>
 #include <poll.h>
 #include <system_error>
 #include <unistd.h>
@@ -25,21 +19,19 @@ namespace rdma_nccl::bench {
 namespace {
 
 namespace fs = std::filesystem;
-using std::chrono::milliseconds;
 
 constexpr std::chrono::seconds probe_timeout(20);
-constexpr milliseconds pause(100);
+constexpr std::chrono::milliseconds pause(100);
 
 std::string own_file() {
-    std::array<char, PATH_MAX> path{};
-    const auto length = ::readlink("/proc/self/exe", path.data(), path.size() - 1);
-    return length > 0 ? std::string(path.data(), static_cast<std::size_t>(length)) : "rdma-nccl";
+    std::error_code error;
+    const auto path = fs::read_symlink("/proc/self/exe", error);
+    return error ? "rdma-nccl" : path.string();
 }
 
 /// Returns the path of rdma-nccl-bench beside this command, where `make` and `make install` put it.
 Result<std::string> rank_program() {
-    const auto self = own_file();
-    auto program = self.substr(0, self.rfind('/') + 1) + "rdma-nccl-bench";
+    auto program = fs::path(own_file()).replace_filename("rdma-nccl-bench").string();
     if (::access(program.c_str(), X_OK) != 0) {
         return fail(format_text("{} is not there: rdma-nccl was built without CUDA and NCCL (configure --with-cuda, "
                                 "--with-nccl); rdma-nccl bench --host measures without GPUs",
@@ -82,10 +74,9 @@ std::optional<std::string> library_in(const fs::path& directory) {
     return std::nullopt;
 }
 
-/// Finds the NCCL that ranks load. `given` is a file, or a directory that holds it directly, in lib, or as a Python
-/// environment does (lib/python*/site-packages/nvidia/nccl/lib); fails if it is not there. If `given` is empty, takes
-/// the NCCL of the active Python environment (VIRTUAL_ENV, CONDA_PREFIX) if it has one, else the name that the dynamic
-/// loader searches for, "libnccl.so.2".
+/// Finds the NCCL that ranks load. `given`: a file, or a directory that holds it directly, in lib, or as a Python
+/// environment does. If it is empty: the active Python environment's NCCL, else the name that the dynamic loader
+/// searches for.
 Result<std::string> find_nccl(const std::string& given, const Environment& environment) {
     if (!given.empty()) {
         std::error_code error;
@@ -149,24 +140,20 @@ void inspect_gpus(InspectedNode& node, const Options& options) {
     }
     const auto gpus = found->value("gpus", Json::array());
     for (const auto& gpu : gpus) {
-        node.gpus.push_back(printable(gpu.value("name", std::string())));
-        node.pci.push_back(printable(gpu.value("pci", std::string())));
+        node.gpus.push_back(printable(gpu.value("name", "")));
+        node.pci.push_back(printable(gpu.value("pci", "")));
     }
-    node.library_text = printable(found->value("library", std::string()), 300);
+    node.library_text = printable(found->value("library", ""), 300);
     node.version = found->value("version", 0);
-    node.problem = printable(found->value("problem", std::string()), 400);
-    if (!node.problem.empty()) {
-        return;
-    }
-    node.places = static_cast<unsigned>(node.gpus.size()) * options.ranks_per_gpu;
+    node.problem = printable(found->value("problem", ""), 400);
+    node.places = node.problem.empty() ? static_cast<unsigned>(node.gpus.size()) * options.ranks_per_gpu : 0;
 }
 
 void inspect_host(InspectedNode& node, const measure::World& world, const NodePlan* plan) {
     node.command = {own_file(), "bench", "--ring-rank"};
     node.places = world.local == 0 ? 1 : 0;
     if (plan != nullptr) {
-        auto found = measure::inspect_rails(plan->facts.fabric, plan->plan.fabric, world.node);
-        node.rails = std::move(found.rails);
+        node.rails = measure::inspect_rails(plan->facts.fabric, plan->plan.fabric, world.node).rails;
     }
 }
 

@@ -28,12 +28,10 @@ struct RankSlot {
     friend bool operator==(const RankSlot&, const RankSlot&) = default;
 };
 
-/// Returns the places of ranks 0, 1, ... of a run, node by node in the order of the workers. Two ranks are placed on
-/// two nodes if there are two, because their figure should measure the network. Returns nullopt if there are not enough
-/// places.
+/// Returns the places of ranks 0, 1, ... of a run, node by node in the order of the workers; nullopt if there are not
+/// enough. Two ranks are placed on two nodes if there are two, because their figure should measure the network.
 std::optional<std::vector<RankSlot>> places_for(const std::vector<Offer>& offers, unsigned ranks);
 
-/// Returns the number of nodes that `places` are on.
 std::size_t nodes_of(const std::vector<Offer>& offers, const std::vector<RankSlot>& places);
 
 /// The GPUs that a process of the step sees.
@@ -54,12 +52,11 @@ std::vector<RunKind> kinds_of_runs(bool between_nodes, bool without_gpu_direct);
 
 using Variables = std::vector<std::pair<std::string, std::string>>;
 
-/// Returns the variables that a run adds to the environment of its ranks. Without RDMA, they disable NCCL's own
-/// InfiniBand transport, and network plugins, which NCCL may find even if none is named, and replace a choice of
-/// network that would then fail.
+/// Returns what a run adds to the environment of its ranks. Without RDMA: no InfiniBand transport of NCCL's, no network
+/// plugins, which NCCL may find even if none is named, and no choice of a network that would then fail.
 Variables variables_of(RunKind kind);
 
-/// Sets the name, description and variables of a run that is not yet measured. `host`: in host memory.
+/// A run that is not yet measured. `host`: in host memory.
 Run make_run(RunKind kind, unsigned ranks, bool host = false);
 
 } // namespace rdma_nccl::bench

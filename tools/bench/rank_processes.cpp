@@ -3,7 +3,6 @@
 
 #include "lib/base/forked_worker.h"
 #include "lib/base/format.h"
-#include "lib/base/json.h"
 #include "tools/bench/rank/channel.h"
 #include "tools/common/print.h"
 #include "tools/common/process.h"

@@ -7,7 +7,6 @@
 #include "lib/base/unique_fd.h"
 #include "tools/bench/rank_layout.h"
 
-#include <cstddef>
 #include <list>
 #include <poll.h>
 #include <string>
@@ -42,14 +41,11 @@ public:
     /// Starts a rank. Its standard output goes to this process's standard error. It inherits the blocked signals, so
     /// only kill() ends it.
     Result<void> start(unsigned rank, const RankStart& start);
-    /// Sends to one rank; does nothing if it has ended.
-    void send(int run, unsigned rank, const Json& message);
-    /// Kills all ranks.
-    void kill();
+    void send(int run, unsigned rank, const Json& message); ///< does nothing if the rank has ended
+    void kill();                                            ///< all ranks
 
     [[nodiscard]] bool empty() const { return ranks_.empty(); }
-    /// Adds the descriptors to poll for input.
-    void add_to(std::vector<pollfd>& list) const;
+    void add_to(std::vector<pollfd>& list) const; ///< the descriptors to poll for input
     /// Returns whether a rank has closed its descriptor but not yet ended: call take() again soon.
     [[nodiscard]] bool some_are_ending() const;
     /// Returns the events since the last call; never waits.

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "tools/bench/run.h"
+#include "tools/bench/bench.h"
 
 #include "lib/base/format.h"
-#include "lib/base/json.h"
 #include "lib/base/text.h"
 #include "lib/exchange/messages.h"
-#include "tools/bench/run_ranks.h"
 
 #include <algorithm>
+#include <climits>
 #include <set>
+#include <utility>
 
 namespace rdma_nccl::bench {
 
@@ -26,25 +26,133 @@ constexpr seconds evidence_timeout(10);
 /// Limit for a rank's offer in bytes; two of them must fit into a message.
 constexpr std::size_t most_offer = std::size_t{1} << 20;
 
+/// A rank of the run, as the coordinator sees it.
+struct RunRank {
+    RankSlot place;
+    unsigned gpu = 0; ///< CUDA's number
+    bool ended = false;
+    bool done = false; ///< it has measured everything and waits for the others
+    std::optional<Json> offer{};
+    std::string at{}; ///< its last activity
+};
+
+class RunRanks {
+public:
+    RunRanks(const RunContext& context, const std::vector<RankSlot>& places) : context_(context) {
+        for (const auto& place : places) {
+            const auto peer = context.peers.find(place.worker);
+            const auto index = place.slot / context.options.ranks_per_gpu;
+            const bool known = peer != context.peers.end() && index < peer->second.gpus.size();
+            all.push_back({place, known ? peer->second.gpus[index] : index});
+        }
+    }
+
+    [[nodiscard]] bool have_ended() const { return std::ranges::all_of(all, &RunRank::ended); }
+    [[nodiscard]] bool have_failed() const { return !failures_.empty(); }
+    [[nodiscard]] bool has_failed(unsigned rank) const {
+        return std::ranges::find(failures_, rank, &Failure::rank) != failures_.end();
+    }
+
+    /// `consequence`: caused by another rank's failure.
+    void fail(unsigned rank, std::string_view why, bool consequence = false) {
+        failures_.push_back({rank, format_text("{}: {}", name_of(rank), why), consequence});
+    }
+    /// A failure that names its place itself.
+    void fail_as(unsigned rank, std::string text) { failures_.push_back({rank, std::move(text), false}); }
+    void end_all_of(unsigned worker, const std::string& why) {
+        for (unsigned rank = 0; rank < all.size(); ++rank) {
+            if (all[rank].place.worker == worker && !std::exchange(all[rank].ended, true)) {
+                fail_as(rank, why);
+            }
+        }
+    }
+
+    [[nodiscard]] std::string name_of_worker(unsigned worker) const {
+        const auto peer = context_.peers.find(worker);
+        return peer == context_.peers.end() ? format_text("member {}", worker) : peer->second.offer.node;
+    }
+    [[nodiscard]] std::string name_of(unsigned rank) const {
+        const auto node = name_of_worker(all[rank].place.worker);
+        return context_.options.host ? format_text("rank {} ({})", rank, node)
+                                     : format_text("rank {} ({}, its GPU {})", rank, node, all[rank].gpu);
+    }
+
+    /// Returns the first failure that is not a consequence of another; empty if there is none.
+    [[nodiscard]] std::string failure_text() const {
+        if (failures_.empty()) {
+            return "";
+        }
+        const auto cause = std::ranges::find(failures_, false, &Failure::consequence);
+        const auto& first = cause == failures_.end() ? failures_.front() : *cause;
+        std::set<unsigned> others;
+        for (const auto& failure : failures_) {
+            others.insert(failure.rank);
+        }
+        others.erase(first.rank);
+        return others.empty() ? first.text
+                              : format_text("{} ({} failed, too)", first.text, format_count(others.size(), "other"));
+    }
+
+    /// Names the ranks whose activity differs from the majority's: they are where to look.
+    [[nodiscard]] std::string hang_text() const {
+        std::map<std::string, std::vector<unsigned>> by_activity;
+        for (unsigned rank = 0; rank < all.size(); ++rank) {
+            by_activity[all[rank].at].push_back(rank);
+        }
+        const auto most =
+            std::ranges::max_element(by_activity, {}, [](const auto& entry) { return entry.second.size(); });
+        const auto limit = context_.options.limit_s;
+        if (by_activity.size() == 1) {
+            return format_text(
+                "nothing happened for {:g} s, while all ranks were at: {}; run again with NCCL_DEBUG=INFO", limit,
+                most->first.empty() ? "their start" : most->first);
+        }
+        std::vector<std::string> texts;
+        for (const auto& [at, ranks] : by_activity) {
+            if (at != most->first || ranks.size() == 1) {
+                texts.push_back(format_text("{}{} at: {}", name_of(ranks.front()),
+                                            ranks.size() > 1 ? format_text(" and {} others", ranks.size() - 1) : "",
+                                            at.empty() ? "its start" : at));
+            }
+        }
+        if (most->second.size() > 1) {
+            texts.push_back(format_text("the others at: {}", most->first));
+        }
+        return format_text("nothing happened for {:g} s: {}", limit, joined(texts, "; "));
+    }
+
+    std::vector<RunRank> all;
+
+private:
+    struct Failure {
+        unsigned rank = 0;
+        std::string text;
+        bool consequence = false;
+    };
+    const RunContext& context_;
+    std::vector<Failure> failures_;
+};
+
 class RunCoordinator {
 public:
     RunCoordinator(const RunContext& context, RunPlan plan, Run& run, std::function<void(const ResultRow&)> on_row)
         : context_(context), plan_(std::move(plan)), run_(run), on_row_(std::move(on_row)),
           ranks_(context, plan_.places), last_progress_(measure::Clock::now()) {}
 
-    RunEnd carry_out(std::optional<Time> deadline) {
-        auto end = RunEnd::Done;
+    std::string carry_out(std::optional<Time> deadline) {
+        std::string ended_early;
         bool hangs = false;
         start();
+        const auto limit = measure::to_milliseconds(context_.options.limit_s);
         std::optional<Time> stop_at;
         std::optional<Time> give_up;
         while (!ranks_.have_ended() && !(give_up && measure::Clock::now() >= *give_up)) {
-            auto until = give_up ? *give_up : stop_at ? *stop_at : last_progress_ + context_.options.limit;
+            auto until = give_up ? *give_up : stop_at ? *stop_at : last_progress_ + limit;
             until = deadline && !stopped_ ? std::min(until, *deadline) : until;
             const auto event = context_.head.next(until);
             const auto now = measure::Clock::now();
             if (event.kind == measure::Event::Kind::Interrupted) {
-                end = RunEnd::Interrupted;
+                ended_early = "interrupted";
                 stop_at = now;
             }
             take_event(event);
@@ -52,10 +160,10 @@ public:
                 stop_at = now + more_failures;
             }
             if (!stop_at && deadline && now >= *deadline) {
-                end = RunEnd::TimeLimit;
+                ended_early = "time limit";
                 stop_at = now;
             }
-            if (!stop_at && now >= last_progress_ + context_.options.limit) {
+            if (!stop_at && now >= last_progress_ + limit) {
                 hangs = true;
                 stop_at = now;
             }
@@ -64,15 +172,15 @@ public:
                 give_up = now + end_timeout;
             }
         }
-        if (!gather_evidence(end == RunEnd::Interrupted)) {
-            end = RunEnd::Interrupted;
+        if (!gather_evidence(ended_early == "interrupted")) {
+            ended_early = "interrupted";
         }
         // Each rank's last activity arrives with its end, so a hang is described now.
         run_.problem = hangs ? ranks_.hang_text() : ranks_.failure_text();
         if (run_.problem.empty() && !ranks_.have_ended() && !stopped_) {
             run_.problem = "its ranks could not be ended";
         }
-        return end;
+        return ended_early;
     }
 
 private:
@@ -94,8 +202,7 @@ private:
         }
     }
 
-    /// Tells each rank what it must know of the others. NCCL: the id from rank 0. A ring in host memory: its
-    /// neighbours.
+    /// Tells each rank what it must know of others: NCCL's id from rank 0; or its neighbours in a ring.
     void send_go() {
         const auto count = static_cast<unsigned>(ranks_.all.size());
         const auto offer = [this](unsigned rank) { return *ranks_.all[rank].offer; };
@@ -166,7 +273,7 @@ private:
     void take_report(unsigned rank, const Json& report) {
         auto& known = ranks_.all[rank];
         if (report.contains("offer")) {
-            if (measure::format_message(report.at("offer")).size() > most_offer) {
+            if (report.at("offer").dump().size() > most_offer) {
                 return ranks_.fail(rank, "says more than neighbours have to know");
             }
             known.offer = report.at("offer");
@@ -231,18 +338,15 @@ private:
 
     /// Returns the first worker of each node that has ranks: the one with the lowest local number.
     [[nodiscard]] std::set<unsigned> watchers() const {
-        std::set<std::string> nodes;
+        std::map<std::string, std::pair<unsigned, unsigned>> first; // by node: local number, and worker
         for (const auto& rank : ranks_.all) {
             if (const auto peer = context_.peers.find(rank.place.worker); peer != context_.peers.end()) {
-                nodes.insert(peer->second.offer.node);
+                first.try_emplace(peer->second.offer.node, UINT_MAX, UINT_MAX);
             }
         }
-        std::map<std::string, std::pair<unsigned, unsigned>> first; // by node: local number, and worker
         for (const auto& [worker, peer] : context_.peers) {
-            if (nodes.contains(peer.offer.node)) {
-                const std::pair candidate(peer.node.local, worker);
-                auto& best = first.try_emplace(peer.offer.node, candidate).first->second;
-                best = std::min(best, candidate);
+            if (const auto best = first.find(peer.offer.node); best != first.end()) {
+                best->second = std::min(best->second, std::pair(peer.node.local, worker));
             }
         }
         std::set<unsigned> workers;
@@ -297,8 +401,8 @@ private:
 
 } // namespace
 
-RunEnd carry_out(const RunContext& context, RunPlan plan, Run& run, std::optional<Time> deadline,
-                 std::function<void(const ResultRow&)> on_row) {
+std::string carry_out(const RunContext& context, RunPlan plan, Run& run, std::optional<Time> deadline,
+                      std::function<void(const ResultRow&)> on_row) {
     return RunCoordinator(context, std::move(plan), run, std::move(on_row)).carry_out(deadline);
 }
 

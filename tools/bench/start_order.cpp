@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tools/bench/start_order.h"
 
-#include "lib/base/json.h"
 #include "tools/common/json_fields.h"
 #include "tools/measure/rails.h"
 
@@ -9,11 +8,7 @@
 
 namespace rdma_nccl::bench {
 
-namespace {
-
-constexpr unsigned most_gpus = 1024; // of one node
-
-} // namespace
+static constexpr unsigned most_gpus = 1024; // of one node
 
 void fields(auto& f, Is<InspectedNode> auto& node) {
     f("name", node.name);
@@ -48,10 +43,8 @@ Json inspected_node_json(const InspectedNode& node) {
 
 Result<InspectedNode> read_inspected_node(const Json& json) {
     auto node = read_exactly<InspectedNode>(json);
-    if (!node) {
-        return fail("it says of itself what this version does not understand");
-    }
-    return std::move(*node);
+    return node ? Result<InspectedNode>(std::move(*node))
+                : fail("it says of itself what this version does not understand");
 }
 
 Json start_json(const StartOrder& start) {

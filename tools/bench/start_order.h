@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a worker of `rdma-nccl bench` reports about itself, and the order to start ranks. The coordinator names only the
-// kind of the run; the worker decides which program and variables that means.
+// What a worker of `rdma-nccl bench` reports about itself, and the order to start ranks. The order names the kind of
+// the run; the worker decides which program and variables that means.
 #pragma once
 
 #include "lib/base/json.h"
@@ -56,8 +56,7 @@ struct StartOrder {
 
 /// Returns {"do": "start", ...}.
 Json start_json(const StartOrder& start);
-/// Refuses the whole order if it holds anything that start_json() does not write, e.g. variables for the ranks, or more
-/// ranks than `places`.
+/// Refuses an order with anything that start_json() does not write, e.g. variables, or more ranks than `places`.
 Result<StartOrder> read_start_order(const Json& order, unsigned places);
 
 } // namespace rdma_nccl::bench

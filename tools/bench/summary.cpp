@@ -39,16 +39,18 @@ std::vector<Group> groups_of(const Report& report) {
     return groups;
 }
 
-/// Returns whether the user or a time limit ended the runs before they had a result. That is no failure.
-bool was_cut_off(const Report& report, const Group& group) {
-    return !report.ended_early.empty() &&
-           std::ranges::all_of(group.runs, [](const auto* run) { return run->problem.empty(); });
+/// Returns whether the group has no result. It is no failure if the user or a time limit ended its runs before.
+bool has_failed(const Report& report, const Group& group) {
+    const bool was_cut_off = !report.ended_early.empty() &&
+                             std::ranges::all_of(group.runs, [](const auto* run) { return run->problem.empty(); });
+    return !was_cut_off && std::ranges::all_of(group.runs, [](const auto* run) { return run->rows.empty(); });
 }
 
-std::vector<std::string> operations_of(const Group& group) {
+/// Returns the operations in the order of the command line.
+std::vector<std::string> operations_of(const Report& report) {
     std::vector<std::string> names;
-    for (const auto* run : group.runs) {
-        for (const auto& row : run->rows) {
+    for (const auto& run : report.runs) {
+        for (const auto& row : run.rows) {
             if (std::ranges::find(names, row.operation) == names.end()) {
                 names.push_back(row.operation);
             }
@@ -58,17 +60,14 @@ std::vector<std::string> operations_of(const Group& group) {
 }
 
 /// Returns the largest size of the first run that measured the operation; that is A if A has results.
-std::uint64_t greatest_size(const Group& group, const std::string& operation) {
-    for (const auto* run : group.runs) {
-        std::uint64_t bytes = 0;
-        for (const auto& row : run->rows) {
-            bytes = row.operation == operation ? std::max(bytes, row.bytes) : bytes;
-        }
-        if (bytes > 0) {
-            return bytes;
+std::optional<std::uint64_t> greatest_size(const Group& group, const std::string& operation) {
+    std::optional<std::uint64_t> bytes;
+    for (auto run = group.runs.begin(); run != group.runs.end() && !bytes; ++run) {
+        for (const auto& row : (*run)->rows) {
+            bytes = row.operation == operation ? std::max(bytes, std::optional(row.bytes)) : bytes;
         }
     }
-    return 0;
+    return bytes;
 }
 
 std::optional<Bandwidth> bandwidth_in(const Run* run, const SummaryLine& line) {
@@ -233,30 +232,22 @@ std::string SummaryLine::verdict() const {
 
 Summary summarize(const Report& report) {
     Summary summary;
-    bool failed = false;
-    std::vector<std::string> operations; // in the order of the command line
-    for (const auto& group : groups_of(report)) {
-        const auto measured = operations_of(group);
-        failed = failed || (measured.empty() && !was_cut_off(report, group));
-        for (const auto& operation : measured) {
-            if (std::ranges::find(operations, operation) == operations.end()) {
-                operations.push_back(operation);
+    const auto groups = groups_of(report);
+    for (const auto& operation : operations_of(report)) {
+        for (const auto& group : groups) {
+            if (const auto bytes = greatest_size(group, operation)) {
+                auto& line = summary.lines.emplace_back();
+                line.operation = operation;
+                line.ranks = group.ranks;
+                line.nodes = group.runs.front()->nodes;
+                line.bytes = *bytes;
+                Judge(report, group, line).judge();
             }
-            SummaryLine line;
-            line.operation = operation;
-            line.ranks = group.ranks;
-            line.nodes = group.runs.front()->nodes;
-            line.bytes = greatest_size(group, operation);
-            Judge(report, group, line).judge();
-            summary.lines.push_back(std::move(line));
         }
     }
-    std::ranges::stable_sort(summary.lines, {}, [&operations](const SummaryLine& line) {
-        return std::ranges::find(operations, line.operation) - operations.begin();
-    });
     summary.state = summary.lines.empty() ? State::CannotTell
                                           : std::ranges::max_element(summary.lines, {}, &SummaryLine::state)->state;
-    if (failed) {
+    if (std::ranges::any_of(groups, [&report](const auto& group) { return has_failed(report, group); })) {
         summary.state = State::Critical;
     } else if (!report.ended_early.empty() && summary.state < State::CannotTell) {
         summary.state = State::CannotTell; // the rest is unknown

@@ -66,8 +66,9 @@ constexpr std::string_view columns =
     "        (%)\n";
 
 std::string run_text(const Report& report, const Run& run) {
-    std::string text = format_text("# {}: {} {}{} on {} node{}, {}", run.name, run.ranks, report.host ? "rank" : "GPU",
-                                   run.ranks == 1 ? "" : "s", run.nodes, run.nodes == 1 ? "" : "s", run.what);
+    std::string text =
+        format_text("# {}: {} on {}, {}", run.name, format_count(run.ranks, report.host ? "rank" : "GPU"),
+                    format_count(run.nodes, "node"), run.what);
     for (const auto& [name, value] : run.variables) {
         text += format_text(" {}={}", name, value);
     }

@@ -1,25 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "lib/base/json.h"
 #include "tools/bench/bench.h"
 
 #include "lib/base/format.h"
 #include "lib/base/text.h"
 #include "lib/exchange/messages.h"
 #include "lib/net/tcp.h"
-#include "tools/bench/rank_layout.h"
 #include "tools/bench/rank_processes.h"
-#include "tools/bench/start_order.h"
 #include "tools/common/command_line.h"
 #include "tools/common/print.h"
 #include "tools/measure/channel.h"
 #include "tools/measure/rails.h"
-#include "tools/node/node_plan.h"
 
-#include <algorithm>
 #include <map>
-#include <optional>
 #include <poll.h>
-#include <sys/socket.h>
 #include <unistd.h>
 
 namespace rdma_nccl::bench {
@@ -29,18 +22,6 @@ namespace {
 using std::chrono::milliseconds;
 
 constexpr milliseconds ending_pause(20);
-
-/// Returns this node's address towards the coordinator, which others can reach too. TCP uses it when a rail has no
-/// address.
-std::string address_to_head(int socket) {
-    sockaddr_storage address{};
-    socklen_t size = sizeof address;
-    if (::getsockname(socket, reinterpret_cast<sockaddr*>(&address), &size) != 0) { // NOLINT
-        return {};
-    }
-    const auto own = address_of(reinterpret_cast<sockaddr*>(&address)); // NOLINT
-    return own ? own->text() : "";
-}
 
 class RankServer {
 public:
@@ -53,7 +34,9 @@ public:
     void run() {
         while (take_orders() && send_answers()) {
             wait();
-            sample();
+            if (watch_ && !ranks_.empty() && measure::Clock::now() >= watch_->next_sample()) {
+                watch_->sample();
+            }
         }
     }
 
@@ -117,7 +100,7 @@ private:
                                   {"ranks", order.count},
                                   {"gpu", place.gpu},
                                   {"library", node_.library},
-                                  {"work", work_json(order.work)},
+                                  {"work", written(order.work)},
                                   {"host", host_of(order)}}};
         if (!options_.host) {
             // Nonblocking calls return results that a rank does not expect.
@@ -132,10 +115,12 @@ private:
 
     /// What a ring needs to know about this node.
     [[nodiscard]] Json host_of(const StartOrder& order) const {
+        // For TCP when a rail has no address: others can reach this one too.
+        const auto address = local_address(head_.fd());
         return {{"verbs", order.kind != RunKind::NoRdma},
                 {"rings", order.rings},
-                {"node", measure::node_json({.name = "", .rails = node_.rails, .problem = ""})},
-                {"address", address_to_head(head_.fd())}};
+                {"node", written(measure::Node{.name = "", .rails = node_.rails, .problem = ""})},
+                {"address", address ? address->text() : ""}};
     }
 
     std::string evidence() {
@@ -177,21 +162,9 @@ private:
     void wait() const {
         std::vector<pollfd> fds = {{head_.fd(), POLLIN, 0}};
         ranks_.add_to(fds);
-        int pause = -1;
-        if (watch_ && !ranks_.empty()) {
-            const auto left = std::chrono::ceil<milliseconds>(watch_->next_sample() - measure::Clock::now()).count();
-            pause = static_cast<int>(std::clamp<std::int64_t>(left, 0, 3'600'000));
-        }
-        if (ranks_.some_are_ending()) {
-            pause = static_cast<int>(ending_pause.count());
-        }
-        (void)::poll(fds.data(), fds.size(), head_.has_input() ? 0 : pause);
-    }
-
-    void sample() {
-        if (watch_ && !ranks_.empty() && measure::Clock::now() >= watch_->next_sample()) {
-            watch_->sample();
-        }
+        const auto now = measure::Clock::now();
+        const auto next = watch_ && !ranks_.empty() ? watch_->next_sample() : measure::Clock::time_point::max();
+        (void)poll_until(fds, head_.has_input() ? now : ranks_.some_are_ending() ? now + ending_pause : next);
     }
 
     const measure::World& world_;
@@ -215,7 +188,7 @@ int serve_ranks(const measure::World& world, const Options& options) {
         node.problem = watched.error().message;
         node.places = 0;
     }
-    auto head = measure::Worker::join(world, inspected_node_json(node), measure::Clock::now() + options.join_time);
+    auto head = measure::Worker::join(world, inspected_node_json(node), measure::Clock::now() + options.join_time());
     if (!head) {
         print_error(head.error().message);
         return exit_cannot_tell;

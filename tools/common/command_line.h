@@ -121,4 +121,11 @@ void add_top_command(const Subcommand& app, int& exit_code);     ///< shows live
 void add_topo_command(const Subcommand& app, int& exit_code);    ///< prints distances and places of ranks; 1: warnings
 void add_verify_command(const Subcommand& app, int& exit_code);  ///< 0 USED or IDLE, 1 MIXED, 2 NOT USED, 3 UNKNOWN
 
+/// Runs `rdma-nccl run`; `arguments` are the words after "run". CLI11 does not parse them: everything after PROGRAM
+/// belongs to the program, but CLI11 would interpret words that look like a subcommand ("run ./a check") or a list
+/// ("[1,2]"). Returns the exit code: that of the first rank that failed; 128 + n if signal n ended that rank or the
+/// job; 127 or 126 if the program is not found or not executable; 2 for an error on the command line or in a variable;
+/// 1 for a failure of the launcher itself.
+int run_command(const std::vector<std::string>& arguments);
+
 } // namespace rdma_nccl

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The processes that measure together: their numbers, where they connect, and what they say. The coordinator of a
-// measurement sends orders to its workers, and they answer, with JSON objects over lib/net's channel. All workers
-// connect to the coordinator, which also forwards what two of them must know of each other. The coordinator never waits
+// The processes that measure together: their numbers, where they connect, and what they say. All workers connect to the
+// coordinator; it sends orders, and they answer, with JSON objects over lib/net's channel. The coordinator never waits
 // without a limit: a worker that is dead, slow or gone is an event.
 #pragma once
 
@@ -19,7 +18,6 @@
 #include <optional>
 #include <string>
 #include <string_view>
-#include <vector>
 
 namespace rdma_nccl::measure {
 
@@ -44,14 +42,11 @@ struct World {
 Result<World> find_world(const Environment& environment, std::string node, std::string_view subcommand,
                          KeyPurpose purpose);
 
+/// Waits for `events` of poll(2). Returns false if none happens before the deadline.
+bool wait_for(int fd, short events, Clock::time_point deadline);
+
 /// Limit of a message in bytes.
 inline constexpr std::size_t max_message_bytes = std::size_t{4} << 20;
-
-/// Writes `message` on one line; replaces bytes that are not UTF-8.
-std::string format_message(const Json& message);
-/// Parses an object. Returns nullopt for anything else, and for an object nested deeper than any of ours, because
-/// copying or writing it would need as much stack.
-std::optional<Json> parse_message(std::string_view text);
 
 struct Event {
     enum class Kind {
@@ -89,8 +84,7 @@ protected:
     Coordinator() = default;
 };
 
-/// A worker's end of the connection. INT and TERM do not end a worker: they also reach the coordinator, whose end ends
-/// it.
+/// A worker's end of the connection. INT and TERM do not end it: they reach the coordinator, too, whose end does.
 class Worker {
 public:
     /// Connects, and retries until the coordinator listens or the deadline is over. `hello` becomes the message of
@@ -101,8 +95,7 @@ public:
     Result<std::optional<Json>> receive(Clock::time_point deadline);
     /// Fails if the coordinator is gone.
     Result<void> send(const Json& message);
-    /// Returns whether there is an order to receive, or the coordinator is gone. Long measurements check this from time
-    /// to time and stop.
+    /// Returns whether there is an order to receive, or the coordinator is gone: a reason to stop measuring.
     [[nodiscard]] bool has_input() const;
     /// For poll() together with other descriptors. After it, call receive() until there is no more order.
     [[nodiscard]] int fd() const { return connection_.fd(); }
@@ -114,10 +107,9 @@ private:
     std::optional<std::string> waiting_; ///< the next message, if it has arrived
 };
 
-/// Lets the workers go if the coordinator ends before it has measured; they would wait for it, and each report its own
-/// error. Sends {"do": "end"} to all workers, also to those that join meanwhile, and waits until they are gone. With
-/// `absent`, it also waits for those of the `workers` that have not joined, except worker 0. Returns after `limit`, or
-/// on a signal.
+/// Sends {"do": "end"} to all workers, also to those that join meanwhile, and waits until they are gone, for at most
+/// `limit`, or until a signal. `absent`: also waits for those of the `workers` that have not joined, except worker 0.
+/// They would wait for the coordinator, and each report its own error.
 void shutdown_workers(Coordinator& coordinator, unsigned workers, std::chrono::milliseconds limit, bool absent);
 
 } // namespace rdma_nccl::measure

@@ -2,7 +2,6 @@
 #include "tools/measure/command.h"
 
 #include "lib/base/forked_worker.h"
-#include "lib/base/format.h"
 #include "lib/base/text.h"
 #include "lib/sys/environment.h"
 #include "lib/sys/sysroot.h"
@@ -10,13 +9,12 @@
 #include "tools/common/print.h"
 #include "tools/node/node_plan.h"
 
-#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <cstring>
+#include <filesystem>
 #include <sys/ioctl.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 namespace rdma_nccl::measure {
 
@@ -29,16 +27,7 @@ constexpr unsigned public_file = 0644;
 constexpr std::chrono::milliseconds between_drawings(200);
 constexpr std::chrono::seconds between_lines(30);
 
-std::string absolute(const std::string& path) {
-    if (path.starts_with('/')) {
-        return path;
-    }
-    std::string here(4096, '\0');
-    return ::getcwd(here.data(), here.size()) != nullptr ? format_text("{}/{}", here.c_str(), path) : path;
-}
-
-/// Recognizes a result of rdma-nccl by its start: the headers of pairs::format_csv() and bench_csv(), or the generator
-/// in tools/html/page.html.
+/// Recognizes a result of rdma-nccl by its start: the headers of both CSV files, or the generator in page.html.
 bool is_result_file(std::string_view start) {
     const bool page = start.starts_with("<!doctype html>");
     return start.empty() || start.starts_with("round,retest,from,") || start.starts_with("run,ranks,nodes,") ||
@@ -47,25 +36,26 @@ bool is_result_file(std::string_view start) {
 
 /// Returns why --json, --csv and --html conflict; empty if they do not. All workers of a measurement find the same
 /// conflict and end without waiting for each other.
-std::string conflict_of_outputs(bool json, const std::string& csv, const std::string& html) {
-    if (json && csv == "-") {
+std::string conflict_of_outputs(const Options& options) {
+    const auto& csv = options.csv;
+    if (options.json && csv == "-") {
         return "--json and --csv - both want stdout; give one of them a file, as --csv FILE";
     }
-    return csv.empty() || csv != html ? ""
-                                      : format_text("--csv and --html both name {}; give each a file of its own", csv);
+    return csv.empty() || csv != options.html
+               ? ""
+               : format_text("--csv and --html both name {}; give each a file of its own", csv);
 }
 
-/// Checks what can be known in advance about write_result(): the directory exists and is writable, and the file does
-/// not exist, is empty, or is an earlier result of `rdma-nccl pairs` or `bench`.
+/// Fails if the directory is not writable, or the file is anything but an earlier result of ours or empty.
 Result<void> may_overwrite(const std::string& path) {
     constexpr std::size_t enough = 1024;
-    const auto whole = absolute(path);
+    std::error_code no_directory; // an empty path, which access(2) refuses
+    const auto whole = std::filesystem::absolute(path, no_directory);
     const auto shown = printable(path, 200);
-    const auto slash = whole.rfind('/');
-    const auto directory = slash == 0 || slash == std::string::npos ? "/" : whole.substr(0, slash);
+    const auto directory = whole.parent_path();
     if (::access(directory.c_str(), W_OK | X_OK) != 0) {
         const int error = errno;
-        return fail(format_text("{} cannot be written: {}: {}", shown, printable(directory, 200),
+        return fail(format_text("{} cannot be written: {}: {}", shown, printable(directory.string(), 200),
                                 std::strerror(error)), // NOLINT(concurrency-mt-unsafe): one thread
                     error);
     }
@@ -76,9 +66,7 @@ Result<void> may_overwrite(const std::string& path) {
     if (!S_ISREG(status.st_mode)) {
         return fail(format_text("{} is no regular file; name one", shown));
     }
-    const auto root = SysRoot::open("/");
-    const auto start = root ? root->read(whole, enough) : tl::unexpected(root.error());
-    if (!start || !is_result_file(*start)) {
+    if (const auto start = read_user_file(whole, enough); !start || !is_result_file(*start)) {
         return fail(format_text("{} is there, and no result of rdma-nccl; name another file, or remove it", shown));
     }
     return {};
@@ -97,13 +85,13 @@ bool can_write_results(const std::string& csv, const std::string& html) {
 
 /// Writes the whole file or nothing. Prints what is wrong, and returns false.
 bool write_result(const std::string& path, std::string_view text) {
-    auto done = may_overwrite(path); // much may have changed since the start
-    if (done) {
-        done = replace_file(path, text, public_file).map_error([&](const Error& error) {
+    // Much may have changed since the start.
+    const auto done = may_overwrite(path).and_then([&] {
+        return replace_file(path, text, public_file).map_error([&](const Error& error) {
             return Error{format_text("the result is not in {}: {}", printable(path, 200), error.message),
                          error.os_error};
         });
-    }
+    });
     if (!done) {
         print_error(done.error().message);
     }
@@ -117,11 +105,10 @@ int run_coordinator(const Command& command, const Options& options, World world,
         print_error(coordinator.error().message);
         return exit_cannot_tell;
     }
-    // Workers wait for a coordinator that listens. So after an error here, the coordinator tells them to end, and only
-    // the coordinator reports it.
+    // Workers wait for a coordinator that listens: after an error here they are told to end.
     const auto dismiss = [&] {
         constexpr std::chrono::seconds to_join(15);
-        shutdown_workers(**coordinator, world.workers, std::min<milliseconds>(to_join, options.join_time), true);
+        shutdown_workers(**coordinator, world.workers, std::min<milliseconds>(to_join, options.join_time()), true);
     };
     if (!can_write_results(options.csv, options.html)) {
         dismiss();
@@ -145,23 +132,11 @@ int run_coordinator(const Command& command, const Options& options, World world,
 
 } // namespace
 
-std::chrono::milliseconds to_milliseconds(double seconds) {
-    constexpr double thousand = 1000;
-    return std::chrono::milliseconds(static_cast<std::int64_t>(seconds * thousand));
-}
-
-void LimitOptions::apply(Options& options) const {
-    options.join_time = to_milliseconds(join_s);
-    if (time_limit_s > 0) {
-        options.time_limit = to_milliseconds(time_limit_s);
-    }
-}
-
-void add_limits(const Subcommand& command, LimitOptions& limits) {
-    command.option("--time-limit", limits.time_limit_s, "stop after this long, and report what is known")
+void add_limits(const Subcommand& command, Options& options) {
+    command.option("--time-limit", options.time_limit_s, "stop after this long, and report what is known")
         .type_name("SECONDS")
         .range(1.0, max_seconds);
-    command.number("--join", limits.join_s, "how long to wait for the nodes", 1.0, max_seconds, "SECONDS");
+    command.number("--join", options.join_s, "how long to wait for the nodes", 1.0, max_seconds, "SECONDS");
 }
 
 void add_formats(const Subcommand& command, Options& options, const char* csv, const char* html) {
@@ -186,7 +161,7 @@ int run_command(const Command& command, const Options& options) {
     if (command.suits && !command.suits(*world)) {
         return exit_bad_line;
     }
-    if (const auto problem = conflict_of_outputs(options.json, options.csv, options.html); !problem.empty()) {
+    if (const auto problem = conflict_of_outputs(options); !problem.empty()) {
         if (world->worker == 0) {
             print_error(problem);
         }
@@ -204,42 +179,6 @@ bool write_formats(const Formats& formats, const Options& options) {
     return csv_written && html_written;
 }
 
-TimeLimits::TimeLimits(const Options& options) : started(Clock::now()), join_until(started + options.join_time) {
-    if (options.time_limit) {
-        deadline = started + *options.time_limit;
-    }
-}
-
-double TimeLimits::seconds() const {
-    return std::chrono::duration<double>(Clock::now() - started).count();
-}
-
-std::string await_workers(Coordinator& coordinator, const TimeLimits& time, Progress& progress,
-                          const JoinCallbacks& callbacks) {
-    while (!callbacks.complete()) {
-        const auto now = Clock::now();
-        if (time.deadline && now >= *time.deadline) {
-            return "time limit";
-        }
-        if (now >= time.join_until) {
-            break;
-        }
-        if (now - time.started > std::chrono::seconds(3) && progress.due(now)) {
-            progress.show(format_text("waiting for {}", callbacks.missing()), now);
-        }
-        const auto event = coordinator.next(std::min(now + milliseconds(500), time.join_until));
-        if (event.kind == Event::Kind::Interrupted) {
-            return format_text("interrupted by {}", event.why);
-        }
-        if (event.kind == Event::Kind::Joined) {
-            callbacks.join(event.worker, event.message);
-        } else if (event.kind == Event::Kind::Lost) {
-            callbacks.lose(event.worker, event.why);
-        }
-    }
-    return "";
-}
-
 unsigned terminal_columns(int fd) {
     winsize size{};
     return ::ioctl(fd, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? size.ws_col : 80;
@@ -253,8 +192,6 @@ std::string format_duration(std::chrono::milliseconds time) {
     }
     return minutes < 120 ? format_text("{} min", minutes) : format_text("{} h {} min", minutes / 60, minutes % 60);
 }
-
-Progress::Progress(int fd, bool quiet) : fd_(fd), quiet_(quiet), terminal_(::isatty(fd) == 1) {}
 
 void Progress::write(std::string_view text) const {
     // Ignore errors: stderr may be closed on purpose.

@@ -1,45 +1,42 @@
 // SPDX-License-Identifier: Apache-2.0
-// A subcommand that measures with all processes of a step, `rdma-nccl pairs` or `rdma-nccl bench`: their common
-// options, the start of the coordinator and its workers, and the files of the report. It never leaves a partial file,
-// and never overwrites other programs' files.
+// What `rdma-nccl pairs` and `bench` have in common: options, the start of the coordinator and its workers, and the
+// report's files, of which none is left in part, and none of another program is overwritten.
 #pragma once
 
-#include "lib/base/json.h"
+#include "lib/base/format.h"
 #include "lib/settings/settings.h"
 #include "tools/common/settings_options.h"
 #include "tools/measure/channel.h"
 
+#include <algorithm>
 #include <chrono>
 #include <functional>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <unistd.h>
 
 namespace rdma_nccl::measure {
+
+inline std::chrono::milliseconds to_milliseconds(double seconds) {
+    return std::chrono::milliseconds(static_cast<std::int64_t>(seconds * 1000));
+}
 
 /// The same on all workers.
 struct Options {
     SettingsOptions settings;
-    std::optional<std::chrono::milliseconds> time_limit;
-    std::chrono::milliseconds join_time{60000}; ///< how long to wait for workers
+    double time_limit_s = 0; ///< 0: none
+    double join_s = 60;      ///< how long to wait for workers
     bool json = false;
     bool quiet = false;    ///< show no progress
     std::string csv, html; ///< files; "-": stdout; empty: none
-};
 
-/// The limits as given on the command line.
-struct LimitOptions {
-    double time_limit_s = 0; ///< 0: none
-    double join_s = 60;
-
-    void apply(Options& options) const;
+    [[nodiscard]] std::chrono::milliseconds join_time() const { return to_milliseconds(join_s); }
 };
 
 inline constexpr double max_seconds = 7 * 86400.0;
 
-std::chrono::milliseconds to_milliseconds(double seconds);
-
-void add_limits(const Subcommand& command, LimitOptions& limits);
+void add_limits(const Subcommand& command, Options& options);
 
 /// `csv`, `html`: help texts that describe these files.
 void add_formats(const Subcommand& command, Options& options, const char* csv, const char* html);
@@ -56,7 +53,7 @@ public:
     using Time = Clock::time_point;
 
     /// Redraws one line on a terminal; else prints a line from time to time. `quiet`: prints nothing.
-    Progress(int fd, bool quiet);
+    Progress(int fd, bool quiet) : fd_(fd), quiet_(quiet), terminal_(::isatty(fd) == 1) {}
     ~Progress() { clear(); }
     Progress(const Progress&) = delete;
     Progress& operator=(const Progress&) = delete;
@@ -64,10 +61,8 @@ public:
     /// Prints a line that stays.
     void say(std::string_view text);
     void show(std::string_view text, Time now);
-    /// Returns whether show() would draw now, so that callers need not format a text in vain.
-    [[nodiscard]] bool due(Time now);
-    /// Removes the line from the terminal.
-    void clear();
+    [[nodiscard]] bool due(Time now); ///< show() would draw now, so that it is worth to format a text
+    void clear();                     ///< removes the line from the terminal
 
 private:
     void write(std::string_view text) const;
@@ -104,24 +99,42 @@ bool write_formats(const Formats& formats, const Options& options);
 
 /// The time limits of a coordinator, which start when this object is created.
 struct TimeLimits {
-    explicit TimeLimits(const Options& options);
-    [[nodiscard]] double seconds() const;
+    explicit TimeLimits(const Options& options) : join_until(started + options.join_time()) {
+        if (options.time_limit_s > 0) {
+            deadline = started + to_milliseconds(options.time_limit_s);
+        }
+    }
+    [[nodiscard]] double seconds() const { return std::chrono::duration<double>(Clock::now() - started).count(); }
 
-    Clock::time_point started, join_until;
+    Clock::time_point started = Clock::now(), join_until;
     std::optional<Clock::time_point> deadline;
 };
 
-/// The coordinator's callbacks while it waits for workers.
-struct JoinCallbacks {
-    std::function<bool()> complete;
-    std::function<std::string()> missing;
-    std::function<void(unsigned worker, const Json& hello)> join;
-    std::function<void(unsigned worker, const std::string& why)> lose;
-};
-
-/// Waits for all workers, until the time for that is over. Returns why the measurement must end before it starts, or an
-/// empty text.
-std::string await_workers(Coordinator& coordinator, const TimeLimits& time, Progress& progress,
-                          const JoinCallbacks& callbacks);
+/// Waits for all workers, until the time for that is over. `workers` has complete(), missing(), join() and lose().
+/// Returns why the measurement must end before it starts, or an empty text.
+std::string await_workers(Coordinator& coordinator, const TimeLimits& time, Progress& progress, auto& workers) {
+    while (!workers.complete()) {
+        const auto now = Clock::now();
+        if (time.deadline && now >= *time.deadline) {
+            return "time limit";
+        }
+        if (now >= time.join_until) {
+            break;
+        }
+        if (now - time.started > std::chrono::seconds(3) && progress.due(now)) {
+            progress.show(format_text("waiting for {}", workers.missing()), now);
+        }
+        const auto event = coordinator.next(std::min(now + std::chrono::milliseconds(500), time.join_until));
+        if (event.kind == Event::Kind::Interrupted) {
+            return format_text("interrupted by {}", event.why);
+        }
+        if (event.kind == Event::Kind::Joined) {
+            workers.join(event.worker, event.message);
+        } else if (event.kind == Event::Kind::Lost) {
+            workers.lose(event.worker, event.why);
+        }
+    }
+    return "";
+}
 
 } // namespace rdma_nccl::measure

@@ -2,11 +2,8 @@
 #include "tools/measure/rails.h"
 
 #include "lib/base/format.h"
-#include "lib/base/json.h"
 #include "lib/base/lists.h"
 #include "lib/traffic/traffic.h"
-#include "tools/common/json_fields.h"
-#include "tools/verbs/rail.h"
 
 #include <algorithm>
 
@@ -14,8 +11,7 @@ namespace rdma_nccl::measure {
 
 namespace {
 
-/// Returns the interface of the GID, or of the port. On InfiniBand that is the IPoIB interface of the same PCI function
-/// and port.
+/// Returns the interface of the GID, or of the port; on InfiniBand the IPoIB interface of the same function and port.
 std::string netdev_of(const Fabric& fabric, const Hca& hca, const Port& port, const Gid* gid) {
     if (gid != nullptr && !gid->netdev.empty()) {
         return gid->netdev;
@@ -29,36 +25,31 @@ std::string netdev_of(const Fabric& fabric, const Hca& hca, const Port& port, co
 
 /// Returns the address that the GID was made from, else the first that other nodes can reach.
 std::string address_of(const Netdev& netdev, const Gid* gid) {
-    const InterfaceAddress* best = nullptr;
-    for (const auto& entry : netdev.addresses) {
-        if (gid != nullptr && entry.address == gid->value && entry.address.is_routable()) {
-            return entry.address.text();
-        }
-        best = best == nullptr && entry.address.is_routable() ? &entry : best;
+    if (gid != nullptr && gid->value.is_routable() &&
+        find_by(netdev.addresses, &InterfaceAddress::address, gid->value)) {
+        return gid->value.text();
     }
-    return best == nullptr ? "" : best->address.text();
+    const auto first = std::ranges::find_if(netdev.addresses, &IpAddress::is_routable, &InterfaceAddress::address);
+    return first == netdev.addresses.end() ? "" : first->address.text();
 }
 
 PairRail rail_of(const Fabric& fabric, const Hca& hca, const Port& port, const PortChoice& choice) {
-    PairRail rail;
-    rail.hca = hca.name;
-    rail.port = port.number;
-    rail.ethernet = port.link_layer == LinkLayer::Ethernet;
-    rail.gid_index = choice.gid_index.value_or(0);
-    const Gid* const used = find_by(port.gids, &Gid::index, rail.gid_index);
-    if (used != nullptr) {
-        rail.gid = used->value.is_ipv4() ? "::ffff:" + used->value.text() : used->value.text();
-    }
-    rail.rate_gbps = port.believable_rate_gbps();
-    rail.netdev = netdev_of(fabric, hca, port, used);
-    if (const Netdev* const netdev = fabric.find_netdev(rail.netdev)) {
-        rail.netdev_mtu = netdev->mtu;
-        rail.address = address_of(*netdev, used);
-    }
-    rail.numa_node = hca.numa_node;
-    rail.local_cpus = hca.local_cpus.list();
-    rail.software = is_software(hca);
-    return rail;
+    const unsigned index = choice.gid_index.value_or(0);
+    const Gid* const used = find_by(port.gids, &Gid::index, index);
+    const auto name = netdev_of(fabric, hca, port, used);
+    const Netdev* const netdev = fabric.find_netdev(name);
+    return {.hca = hca.name,
+            .port = port.number,
+            .ethernet = port.link_layer == LinkLayer::Ethernet,
+            .gid_index = index,
+            .gid = used == nullptr ? "" : (used->value.is_ipv4() ? "::ffff:" : "") + used->value.text(),
+            .rate_gbps = port.believable_rate_gbps(),
+            .netdev = name,
+            .netdev_mtu = netdev == nullptr ? 0 : netdev->mtu,
+            .address = netdev == nullptr ? "" : address_of(*netdev, used),
+            .numa_node = hca.numa_node,
+            .local_cpus = hca.local_cpus.list(),
+            .software = is_software(hca)};
 }
 
 std::string why_none(const Fabric& fabric, const FabricChoice& choice) {
@@ -102,25 +93,16 @@ std::vector<std::optional<unsigned>> rail_gpus(const NodePlacement& placed, cons
             return !rank.gpus.empty() && !rank.hcas.empty() && rank.hcas.front() < placed.ports.size() &&
                    placed.ports[rank.hcas.front()] == rail_name(rail);
         });
-        if (near != ranks.end()) {
-            gpus.emplace_back(static_cast<unsigned>(near->gpus.front()));
-        } else {
-            gpus.push_back(all.empty() ? std::nullopt : std::optional<unsigned>(all[gpus.size() % all.size()]));
-        }
+        gpus.push_back(near != ranks.end() ? std::optional(static_cast<unsigned>(near->gpus.front()))
+                       : all.empty()       ? std::nullopt
+                                           : std::optional(all[gpus.size() % all.size()]));
     }
     return gpus;
 }
 
-Json node_json(const Node& node) {
-    return written(node);
-}
-
 Result<Node> parse_node(const Json& json) {
     auto node = read_exactly<Node>(json);
-    if (!node) {
-        return fail("it says of itself what this version does not understand");
-    }
-    return std::move(*node);
+    return node ? Result<Node>(std::move(*node)) : fail("it says of itself what this version does not understand");
 }
 
 std::string rail_name(const PairRail& rail) {

@@ -2,8 +2,7 @@
 // A node's part in `rdma-nccl pairs`: the ports of its plan, each with the plan's GID.
 #pragma once
 
-#include "lib/base/json.h"
-#include "lib/net/message.h"
+#include "tools/common/json_fields.h"
 #include "tools/node/node_plan.h"
 #include "tools/verbs/rail.h"
 
@@ -51,8 +50,7 @@ Node inspect_rails(const Fabric& fabric, const FabricChoice& choice, std::string
 /// none, GPUs are assigned in turn. Absent if the node has no GPU.
 std::vector<std::optional<unsigned>> rail_gpus(const NodePlacement& placed, const Node& node);
 
-Json node_json(const Node& node);
-/// Fails on anything that node_json() does not write.
+/// Fails on anything that written() does not write.
 Result<Node> parse_node(const Json& json);
 
 void fields(auto& f, Is<Node> auto& node) {

@@ -3,18 +3,12 @@
 
 #include "lib/base/format.h"
 #include "lib/base/text.h"
-#include "lib/net/key.h"
 #include "lib/plan/inspect.h"
-
-#include <string_view>
+#include "tools/node/node_plan.h"
 
 namespace rdma_nccl::measure {
 
 namespace {
-
-std::optional<unsigned> number(const Environment& environment, std::string_view name) {
-    return parse_number<unsigned>(environment.get(name).value_or(""));
-}
 
 struct Place {
     unsigned worker = 0, workers = 1;
@@ -22,16 +16,15 @@ struct Place {
 
 /// Reads a pair of variables. Returns nullopt if one is missing or they are inconsistent.
 std::optional<Place> place_from(const Environment& environment, std::string_view mine, std::string_view all) {
-    const auto worker = number(environment, mine);
-    const auto workers = number(environment, all);
+    const auto worker = slurm_number(environment, mine);
+    const auto workers = slurm_number(environment, all);
     if (!worker || !workers || *worker >= *workers) {
         return std::nullopt;
     }
     return Place{*worker, *workers};
 }
 
-/// Finds this worker's number. If a node whose layout counts nodes has several tasks, Slurm's numbers of the tasks
-/// count.
+/// Slurm's numbers of tasks count where the layout counts nodes, and a node has several tasks.
 std::optional<Place> find_place(const Environment& environment) {
     auto place = place_from(environment, "RANK", "WORLD_SIZE");
     if (!place) {
@@ -68,7 +61,7 @@ Result<World> find_world(const Environment& environment, std::string node, std::
     const auto place = find_place(environment);
     const auto address = environment.get("MASTER_ADDR");
     if (!address || !place) {
-        const auto tasks = number(environment, "SLURM_STEP_NUM_TASKS");
+        const auto tasks = slurm_number(environment, "SLURM_STEP_NUM_TASKS");
         if (in_step && tasks && *tasks > 1) {
             return fail(
                 format_text("this step does not know its head node ({} is not set); start it with: srun --rdma-nccl "
@@ -79,9 +72,9 @@ Result<World> find_world(const Environment& environment, std::string node, std::
     }
     world.worker = place->worker;
     world.workers = place->workers;
-    const auto local_rank = number(environment, "LOCAL_RANK");
+    const auto local_rank = slurm_number(environment, "LOCAL_RANK");
     world.ranks = local_rank.has_value();
-    world.local = local_rank ? *local_rank : number(environment, "SLURM_LOCALID").value_or(0);
+    world.local = local_rank ? *local_rank : slurm_number(environment, "SLURM_LOCALID").value_or(0);
     if (world.workers == 1) {
         return world;
     }

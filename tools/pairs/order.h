@@ -7,7 +7,7 @@
 #include "lib/net/ip.h"
 #include "lib/net/message.h"
 #include "tools/pairs/model.h"
-#include "tools/verbs/address.h"
+#include "tools/verbs/endpoint.h"
 #include "tools/verbs/figures.h"
 
 #include <cstdint>

@@ -7,7 +7,7 @@
 #include "tools/measure/channel.h"
 #include "tools/pairs/model.h"
 #include "tools/pairs/order.h"
-#include "tools/verbs/address.h"
+#include "tools/verbs/endpoint.h"
 #include "tools/verbs/rail.h"
 
 #include <array>

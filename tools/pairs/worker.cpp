@@ -11,8 +11,6 @@
 #include "tools/pairs/order_handler.h"
 #include "tools/verbs/port.h"
 
-#include <unistd.h>
-
 namespace rdma_nccl::pairs {
 
 namespace {
@@ -88,8 +86,8 @@ int work(const measure::World& world, const Options& options, const Settings& se
     if (works) {
         context = inspect_this_node(world, options, settings);
     }
-    const Json said = {{"local", world.local}, {"node", measure::node_json(context.node)}};
-    auto worker = measure::Worker::join(world, said, measure::Clock::now() + options.join_time);
+    const Json said = {{"local", world.local}, {"node", written(context.node)}};
+    auto worker = measure::Worker::join(world, said, measure::Clock::now() + options.join_time());
     if (!worker) {
         print_error(worker.error().message);
         return exit_cannot_tell;

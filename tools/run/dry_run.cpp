@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "tools/run/dry_run.h"
+#include "tools/run/job.h"
 
 #include "lib/base/format.h"
 #include "lib/base/json.h"
@@ -32,23 +32,22 @@ std::string shell_word(std::string_view word) {
 struct DryRank {
     unsigned rank = 0;
     unsigned local_rank = 0;
-    const Command* command = nullptr;
+    const Command& command;
     RankDeviceNames devices;
     Binding binding;
     Variables variables;
 };
 
-std::vector<DryRank> ranks_of(const DryRunFacts& facts) {
+std::vector<DryRank> ranks_of(const Job& job) {
+    RankDevices devices(job.find_devices);
     std::vector<DryRank> ranks;
-    for (unsigned i = 0; i < facts.plan.ranks_per_node.value; ++i) {
-        DryRank rank;
-        rank.rank = facts.plan.first_rank() + i;
-        rank.local_rank = i;
-        rank.command = &facts.commands.at(i);
-        rank.devices = i < facts.devices.size() ? facts.devices[i] : RankDeviceNames();
-        rank.binding = facts.worker.placed == nullptr ? Binding() : binding_of(*facts.worker.placed, i);
-        rank.variables = worker_variables(facts.plan, i, facts.worker, facts.environment);
-        ranks.push_back(std::move(rank));
+    for (unsigned i = 0; i < job.plan.ranks_per_node.value; ++i) {
+        ranks.push_back({.rank = job.plan.first_rank() + i,
+                         .local_rank = i,
+                         .command = job.commands.at(i),
+                         .devices = devices.of(i),
+                         .binding = job.worker.placed == nullptr ? Binding() : binding_of(*job.worker.placed, i),
+                         .variables = worker_variables(job.plan, job.options, i, job.worker, job.environment)});
     }
     return ranks;
 }
@@ -75,12 +74,12 @@ std::string word_or_dash(std::string_view text) {
     return or_dash(printable(text, longest_word));
 }
 
-std::string world_text(const DryRunFacts& facts) {
-    const auto& plan = facts.plan;
+std::string world_text(const Job& job) {
+    const auto& plan = job.plan;
     return aligned_table(
         {{"world", format_text("{} on {} ({})", format_count(plan.world_size(), "rank"),
                                format_count(plan.nodes.value, "node"), plan.nodes.source)},
-         {"here", format_text("{}, node rank {} ({}), {} ({})", printable(facts.host), plan.node_rank.value,
+         {"here", format_text("{}, node rank {} ({}), {} ({})", printable(job.node), plan.node_rank.value,
                               plan.node_rank.source, format_count(plan.ranks_per_node.value, "rank"),
                               plan.ranks_per_node.source)},
          {"meet at", format_text("{} ({}), port {} ({})", printable(plan.master_addr.value), plan.master_addr.source,
@@ -88,9 +87,9 @@ std::string world_text(const DryRunFacts& facts) {
 }
 
 std::string ranks_text(const std::vector<DryRank>& ranks) {
-    const auto first_command = command_text(*ranks.front().command);
+    const auto first_command = command_text(ranks.front().command);
     const bool several =
-        std::ranges::any_of(ranks, [&](const auto& r) { return command_text(*r.command) != first_command; });
+        std::ranges::any_of(ranks, [&](const auto& r) { return command_text(r.command) != first_command; });
     std::vector<TableRow> rows{{"RANK", "LOCAL", "GPU", "PCI", "UUID", "HCAS", "CPUS", "MEMORY"}};
     if (several) {
         rows.front().emplace_back("COMMAND");
@@ -102,7 +101,7 @@ std::string ranks_text(const std::vector<DryRank>& ranks) {
                         word_or_dash(joined(rank.devices.hcas, ",")), word_or_dash(rank.binding.cpus.list()),
                         memory ? format_text("node {}", *memory) : "-"});
         if (several) {
-            rows.back().push_back(command_text(*rank.command));
+            rows.back().push_back(command_text(rank.command));
         }
     }
     const std::string one = several ? "" : format_text("\nEvery rank runs\n  {}\n", first_command);
@@ -143,17 +142,16 @@ Json variables_json(const Variables& variables) {
 }
 
 Json rank_json(const DryRank& rank) {
-    const auto& memory = rank.binding.memory_node;
     return {{"rank", rank.rank},
             {"local_rank", rank.local_rank},
-            {"file", rank.command->file},
-            {"arguments", rank.command->arguments},
+            {"file", rank.command.file},
+            {"arguments", rank.command.arguments},
             {"gpu", rank.devices.gpu},
             {"gpu_pci", rank.devices.gpu_pci},
             {"gpu_uuid", rank.devices.gpu_uuid},
             {"hcas", rank.devices.hcas},
             {"cpus", rank.binding.cpus.list()},
-            {"memory_node", memory ? Json(*memory) : Json()},
+            {"memory_node", rank.binding.memory_node},
             {"variables", variables_json(rank.variables)}};
 }
 
@@ -167,9 +165,9 @@ std::string command_text(const Command& command) {
     return line;
 }
 
-std::string dry_run_text(const DryRunFacts& facts) {
-    auto ranks = ranks_of(facts);
-    std::string text = world_text(facts) + ranks_text(ranks);
+std::string dry_run_text(const Job& job) {
+    auto ranks = ranks_of(job);
+    std::string text = world_text(job) + ranks_text(ranks);
     text += "\nVariables of every rank\n";
     for (const auto& [name, value] : take_common(ranks)) {
         text += format_text("  {}={}\n", name, shell_word(value));
@@ -177,24 +175,24 @@ std::string dry_run_text(const DryRunFacts& facts) {
     return text + own_variables_text(ranks);
 }
 
-std::string dry_run_json(const DryRunFacts& facts) {
-    auto ranks = ranks_of(facts);
+std::string dry_run_json(const Job& job) {
+    auto ranks = ranks_of(job);
     const auto common = take_common(ranks);
     auto list = Json::array();
     for (const auto& rank : ranks) {
         list.push_back(rank_json(rank));
     }
     const Json json = {{"schema", 1},
-                       {"host", facts.host},
-                       {"nodes", facts.plan.nodes.value},
-                       {"node_rank", facts.plan.node_rank.value},
-                       {"world_size", facts.plan.world_size()},
-                       {"master_addr", facts.plan.master_addr.value},
-                       {"master_port", facts.plan.master_port.value},
-                       {"run_id", facts.plan.run_id},
+                       {"host", job.node},
+                       {"nodes", job.plan.nodes.value},
+                       {"node_rank", job.plan.node_rank.value},
+                       {"world_size", job.plan.world_size()},
+                       {"master_addr", job.plan.master_addr.value},
+                       {"master_port", job.plan.master_port.value},
+                       {"run_id", job.plan.run_id},
                        {"variables", variables_json(common)},
                        {"ranks", std::move(list)},
-                       {"warnings", facts.plan.warnings}};
+                       {"warnings", job.plan.warnings}};
     return json.dump(2) + "\n";
 }
 

@@ -3,11 +3,14 @@
 
 #include "lib/base/format.h"
 #include "tools/common/print.h"
+#include "tools/common/process.h"
+#include "tools/common/wall_time.h"
 #include "tools/run/job_state.h"
 #include "tools/run/process/device_use.h"
 
 #include <poll.h>
 #include <sys/prctl.h>
+#include <sys/wait.h>
 #include <utility>
 
 namespace rdma_nccl::run {
@@ -53,7 +56,7 @@ public:
             say(format_text("{}: {}", job.node, happened.error().message));
             control.report_node_lost(happened.error().message);
             ender.on_failure(now());
-            exit.exit_now(1);
+            exit.now = 1;
         }
         const int code = *exit.code();
         if (events) {
@@ -78,7 +81,8 @@ private:
         number = new_number;
         ended_by_signal = false;
         ender.start_attempt();
-        exit.on_attempt();
+        exit.own_code = 0;
+        exit.ended = false;
         pids.clear();
         gpu_deadline_.reset();
         output_deadline_.reset();
@@ -99,7 +103,7 @@ private:
                 fail_to_start(i, started.error());
             }
         }
-        attempt->all_started();
+        attempt->output().close_ends();
         if (processes.running() == 0) {
             end_attempt();
         }
@@ -132,27 +136,27 @@ private:
         if (!by_us && !ended_by_signal) {
             control.report_failure(failure, now());
             attempt->add(failure);
-            exit.on_failure(failure.code);
+            exit.own_code = failure.code;
         }
         ender.on_failure(now());
     }
 
     /// Called when no rank runs: ends the leftover processes, and reports to the others when there are none.
     void end_attempt() {
-        if (exit.has_ended() || !ender.end_leftovers(now()) || waits_for_output() || waits_for_gpus()) {
+        if (exit.ended || !ender.end_leftovers(now()) || waits_for_output() || waits_for_gpus()) {
             return;
         }
         if (ender.gave_up()) {
             ender.report_left_alone();
         }
-        exit.on_ended();
+        exit.ended = true;
         gpu_deadline_.reset();
         output_deadline_.reset();
-        if (exit.is_orphaned()) { // for the other nodes, this node is lost
+        if (exit.orphaned) { // for the other nodes, this node is lost
             return;
         }
         if (attempt) {
-            for (const auto& failure : attempt->complete_failures([this](unsigned rank) { return devices.of(rank); })) {
+            for (const auto& failure : attempt->complete_failures(devices)) {
                 control.report_failure(failure, now());
             }
         }
@@ -222,7 +226,7 @@ private:
     void kill_all(std::string_view why, Time time) {
         control.report_node_lost(format_text("node {} is lost: {}", job.node, why));
         ender.on_guard_gone(time);
-        exit.on_orphaned();
+        exit.orphaned = true;
     }
 
     // --- Orders
@@ -240,7 +244,7 @@ private:
     }
 
     void obey(const EndRanks& order) {
-        if (order.attempt == number && !exit.has_ended() && !hang_watch_.delays_end()) {
+        if (order.attempt == number && !exit.ended && !hang_watch_.delays_end()) {
             ender.on_failure(now());
         }
     }
@@ -257,8 +261,8 @@ private:
         start_attempt(order.attempt);
     }
     void obey(const Finish& order) {
-        exit.on_finish(order.code);
-        if (!exit.has_ended()) {     // the others gave this node up, or finished before it connected
+        exit.finish = order.code;
+        if (!exit.ended) {           // the others gave this node up, or finished before it connected
             ender.on_failure(now()); // nothing may outlive the launcher
         }
     }
@@ -280,6 +284,34 @@ private:
 };
 
 } // namespace
+
+RankFailure failure_of(const Job& job, const RankExit& rank_exit, unsigned attempt) {
+    RankFailure failure;
+    failure.host = job.node;
+    failure.node_rank = job.plan.node_rank.value;
+    failure.local_rank = static_cast<unsigned>(rank_exit.index);
+    failure.rank = job.plan.first_rank() + failure.local_rank;
+    failure.attempt = attempt;
+    failure.most_attempts = 1 + job.options.max_restarts;
+    failure.pid = rank_exit.pid;
+    failure.program = command_text(job.commands.at(rank_exit.index));
+    failure.exec_error = rank_exit.exec_error;
+    failure.code =
+        rank_exit.exec_error ? exit_code_for_exec_error(*rank_exit.exec_error) : exit_code_for_status(rank_exit.status);
+    if (WIFSIGNALED(rank_exit.status)) {
+        failure.signal = WTERMSIG(rank_exit.status);
+        failure.core_dumped = WCOREDUMP(rank_exit.status);
+    }
+    failure.time_us = wall_time_us();
+    return failure;
+}
+
+std::string describe_failure(const RankFailure& failure, std::size_t others) {
+    return format_text("rank {} (local {}) on {}, pid {}: {}{}", failure.rank, failure.local_rank, failure.host,
+                       failure.pid, describe_end(failure),
+                       others == 0 ? std::string()
+                                   : format_text("; ending the other {}", format_count(others, "rank")));
+}
 
 int run_job(const Job& job, Control& control, const BlockedSignals& signals, int guard_fd) {
     ::prctl(PR_SET_CHILD_SUBREAPER, 1);

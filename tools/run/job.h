@@ -1,18 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-// Runs one node's part of a job, from the first rank to the last process and through all restarts.
+// Runs one node's part of a job, from the first rank to the last process and through all restarts, or prints what it
+// would start.
 #pragma once
 
 #include "lib/sys/environment.h"
 #include "lib/sys/signal_fd.h"
 #include "lib/sys/sysroot.h"
 #include "tools/run/control/control.h"
-#include "tools/run/failure/events.h"
+#include "tools/run/failure/report.h"
 #include "tools/run/options/command.h"
 #include "tools/run/options/options.h"
-#include "tools/run/output/output.h"
 #include "tools/run/placement.h"
 #include "tools/run/process/process_set.h"
-#include "tools/run/world/worker_environment.h"
 #include "tools/run/world/world.h"
 
 #include <cstddef>
@@ -22,17 +21,18 @@
 
 namespace rdma_nccl::run {
 
+/// What was found out before the ranks start.
 struct Job {
     const WorldPlan& plan;
-    const std::vector<Command>& commands; ///< by local rank
-    const WorkerSettings& worker;         ///< without values that differ between attempts
-    const Environment& environment;       ///< of the launcher
+    std::vector<Command> commands;  ///< by local rank
+    WorkerSettings worker;          ///< without values that differ between attempts
+    const Environment& environment; ///< of the launcher
     const Options& options;
     const SysRoot& root;
     std::string node;                                           ///< for messages
     std::function<std::vector<RankDeviceNames>()> find_devices; ///< by local rank; called at most once, when needed
-    std::string error_directory; ///< for error.json if there is no log directory; empty: none
-    std::string log_directory;   ///< empty: none
+    std::string error_directory{}; ///< for error.json if there is no log directory; empty: none
+    std::string log_directory{};   ///< empty: none
 };
 
 /// Returns what is known about a rank's failure right after its exit.
@@ -42,45 +42,22 @@ RankFailure failure_of(const Job& job, const RankExit& rank_exit, unsigned attem
 /// (Killed); ending the other 7 ranks".
 std::string describe_failure(const RankFailure& failure, std::size_t others);
 
-/// The ranks of this node from one start to their end: processes, output, files and failures.
-class Attempt {
-public:
-    /// Prepares the output and the directories. `number` is 0 for the first start. `events` may be nullptr.
-    static Result<Attempt> prepare(const Job& job, unsigned number, EventLog* events);
-
-    /// Starts rank `local_rank` of this node. Ranks are started in order.
-    Result<pid_t> start(ProcessSet& processes, const WorldPlan& plan, unsigned local_rank);
-    /// To be called when no more ranks will be started.
-    void all_started() { output_.close_ends(); }
-
-    /// Reports the exit to the event log and, with --announce, on the console.
-    void note_exit(const RankExit& rank_exit);
-    void add(RankFailure failure) { failures_.push_back(std::move(failure)); }
-
-    /// To be called when all processes have ended. Adds details to the first failure, from its error.json, its output
-    /// and `device_of` its local rank, and returns all failures.
-    const std::vector<RankFailure>& complete_failures(const std::function<RankDeviceNames(unsigned)>& device_of);
-
-    [[nodiscard]] RankOutput& output() { return output_; }
-
-private:
-    Attempt(const Job& job, unsigned number, EventLog* events, std::vector<RankName> names, std::string directory,
-            RankOutput output)
-        : job_(&job), number_(number), events_(events), names_(std::move(names)), directory_(std::move(directory)),
-          output_(std::move(output)) {}
-
-    const Job* job_;
-    unsigned number_;
-    EventLog* events_;
-    std::vector<RankName> names_; ///< by local rank
-    std::string directory_;       ///< of this attempt, with the error.json files; empty: none
-    RankOutput output_;
-    std::vector<RankFailure> failures_;
-};
-
 /// Starts the ranks and waits until they and all processes that they left behind have ended, here and on all nodes that
 /// `control` connects. The first failure ends the others. Returns the exit code of the launcher. `guard_fd`: the job is
 /// killed when its other end is closed.
 int run_job(const Job& job, Control& control, const BlockedSignals& signals, int guard_fd);
+
+// The output of --dry-run, as a pure function of the job.
+
+/// Returns a table of the ranks (CPUs and memory node only if they are bound), then the variables that they get in
+/// addition to the launcher's: first those that all ranks have, then those of each rank. Commands are quoted for a
+/// shell.
+std::string dry_run_text(const Job& job);
+
+/// Returns the same as JSON, {"schema": 1, ...}.
+std::string dry_run_json(const Job& job);
+
+/// Returns the file and the arguments, quoted for a shell.
+std::string command_text(const Command& command);
 
 } // namespace rdma_nccl::run

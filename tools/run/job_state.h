@@ -1,53 +1,153 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the parts of a running job share, and the parts that handle signals and watch for hangs.
+// What the parts of a running job share: one start of its ranks, and the parts that handle signals and watch for hangs.
 #pragma once
 
+#include "lib/base/format.h"
+#include "tools/common/print.h"
+#include "tools/common/process.h"
+#include "tools/common/wall_time.h"
+#include "tools/run/failure/events.h"
 #include "tools/run/failure/hang.h"
 #include "tools/run/failure/stacks.h"
 #include "tools/run/job.h"
+#include "tools/run/output/files.h"
+#include "tools/run/output/output.h"
 #include "tools/run/process/process_set.h"
 
+#include <algorithm>
+#include <chrono>
+#include <csignal>
+#include <functional>
 #include <optional>
 #include <string>
+#include <sys/wait.h>
 #include <unistd.h>
+#include <utility>
 #include <vector>
 
 namespace rdma_nccl::run {
 
-/// What decides the exit code of this launcher, and when it exits.
-class JobExit {
+/// The ranks of this node from one start to their end: processes, output, files and failures.
+class Attempt {
 public:
-    void on_attempt() {
-        own_code_ = 0;
-        ended_ = false;
-    }
-    /// A rank of this node failed.
-    void on_failure(int code) { own_code_ = code; }
-    /// This node's part of the attempt has ended.
-    void on_ended() { ended_ = true; }
-    /// Nobody controls this job any more: exit once the ranks are gone, without asking the other nodes.
-    void on_orphaned() { orphaned_ = true; }
-    /// All launchers are to exit with this code once their ranks are gone.
-    void on_finish(int code) { finish_ = code; }
-    void exit_now(int code) { now_ = code; }
-
-    [[nodiscard]] bool has_ended() const { return ended_; }
-    [[nodiscard]] bool is_orphaned() const { return orphaned_; }
-    /// Returns the code once the launcher must exit.
-    [[nodiscard]] std::optional<int> code() const {
-        if (now_ || !ended_) {
-            return now_;
+    /// Prepares the output and the directories. `number` is 0 for the first start. `events` may be nullptr.
+    static Result<Attempt> prepare(const Job& job, unsigned number, EventLog* events) {
+        const auto& parent = job.log_directory.empty() ? job.error_directory : job.log_directory;
+        auto directory =
+            parent.empty() ? Result<std::string>() : make_subdirectory(parent, format_text("attempt_{}", number));
+        if (!directory) {
+            return tl::unexpected(directory.error());
         }
-        // A rank that failed after the other nodes finished still counts.
-        return orphaned_ ? 128 + SIGKILL : finish_ == 0 ? own_code_ : finish_;
+        std::vector<RankName> names;
+        for (unsigned i = 0; i < job.plan.ranks_per_node.value; ++i) {
+            names.push_back({job.node, job.plan.node_rank.value, job.plan.first_rank() + i, i, job.options.role});
+        }
+        std::function<void(unsigned)> first_output;
+        if (events != nullptr) {
+            first_output = [events](unsigned local_rank) { events->first_output(local_rank); };
+        }
+        auto output =
+            RankOutput::start(job.options.output, names, job.log_directory.empty() ? "" : *directory, first_output);
+        if (!output) {
+            return tl::unexpected(output.error());
+        }
+        return Attempt(job, number, events, std::move(names), std::move(*directory), std::move(*output));
     }
+
+    /// Starts rank `local_rank` of this node. Ranks are started in order.
+    Result<pid_t> start(ProcessSet& processes, const WorldPlan& plan, unsigned local_rank) {
+        auto worker = job_->worker;
+        worker.attempt = number_;
+        worker.error_directory.clear();
+        if (job_->options.torchelastic_environment && !directory_.empty() &&
+            make_subdirectory(directory_, std::to_string(local_rank))) {
+            worker.error_directory = directory_;
+        }
+        const auto binding = worker.placed == nullptr ? Binding() : binding_of(*worker.placed, local_rank);
+        const auto ends = output_.ends_of(local_rank);
+        auto pid = processes.start(job_->commands.at(local_rank),
+                                   worker_environment(plan, job_->options, local_rank, worker, job_->environment),
+                                   binding, ends.out, ends.err);
+        if (pid) {
+            if (events_ != nullptr) {
+                events_->started(names_[local_rank], *pid);
+            }
+            if (job_->options.output.announce) {
+                output_.say(start_line(names_[local_rank], *pid, wall_time_us()));
+            }
+        }
+        return pid;
+    }
+
+    /// Reports the exit to the event log and, with --announce, on the console.
+    void note_exit(const RankExit& rank_exit) {
+        const int code = exit_code_for_status(rank_exit.status);
+        if (events_ != nullptr) {
+            events_->exited(names_[rank_exit.index], rank_exit.pid, code);
+        }
+        if (job_->options.output.announce) {
+            const auto signal =
+                WIFSIGNALED(rank_exit.status) ? std::optional<int>(WTERMSIG(rank_exit.status)) : std::nullopt;
+            output_.say(end_line(names_[rank_exit.index], rank_exit.pid, wall_time_us(), code, signal));
+        }
+    }
+
+    void add(RankFailure failure) { failures_.push_back(std::move(failure)); }
+
+    /// To be called when all processes have ended. Adds details to the first failure, from its error.json, its output
+    /// and its devices, and returns all failures.
+    const std::vector<RankFailure>& complete_failures(RankDevices& devices) {
+        // Only the first failure gets details: the others follow from it, and a traceback from each of 8,000 ranks
+        // would be too much for the coordinator.
+        if (!failures_.empty()) {
+            auto& failure = failures_.front();
+            const auto device = devices.of(failure.local_rank);
+            failure.gpu_pci = device.gpu_pci;
+            failure.gpu_uuid = device.gpu_uuid;
+            failure.hcas = device.hcas;
+            failure.last_lines = output_.last_errors(failure.local_rank, lines_in_report);
+            if (!directory_.empty()) {
+                read_error_file(format_text("{}/{}/error.json", directory_, failure.local_rank), failure);
+            }
+        }
+        return failures_;
+    }
+
+    [[nodiscard]] RankOutput& output() { return output_; }
 
 private:
-    int own_code_ = 0; ///< of the last failure on this node
-    bool ended_ = false;
-    bool orphaned_ = false;
-    std::optional<int> finish_;
-    std::optional<int> now_;
+    static constexpr std::size_t lines_in_report = 20;
+
+    Attempt(const Job& job, unsigned number, EventLog* events, std::vector<RankName> names, std::string directory,
+            RankOutput output)
+        : job_(&job), number_(number), events_(events), names_(std::move(names)), directory_(std::move(directory)),
+          output_(std::move(output)) {}
+
+    const Job* job_;
+    unsigned number_;
+    EventLog* events_;
+    std::vector<RankName> names_; ///< by local rank
+    std::string directory_;       ///< of this attempt, with the error.json files; empty: none
+    RankOutput output_;
+    std::vector<RankFailure> failures_;
+};
+
+/// What decides the exit code of this launcher, and when it exits.
+struct JobExit {
+    int own_code = 0;          ///< of the last failure of a rank on this node
+    bool ended = false;        ///< this node's part of the attempt has ended
+    bool orphaned = false;     ///< nobody controls this job: exit once the ranks are gone, without the other nodes
+    std::optional<int> finish; ///< all launchers are to exit with this code once their ranks are gone
+    std::optional<int> now;    ///< exit at once
+
+    /// Returns the code once the launcher must exit.
+    [[nodiscard]] std::optional<int> code() const {
+        if (now || !ended) {
+            return now;
+        }
+        // A rank that failed after the other nodes finished still counts.
+        return orphaned ? 128 + SIGKILL : finish == 0 ? own_code : finish;
+    }
 };
 
 /// What the parts of a running job share.
@@ -58,11 +158,37 @@ public:
           ender(a_processes, {a_job.node, a_job.options.shutdown_timeout, a_job.options.end_signals},
                 [this](const std::string& text) { say(text); }) {}
 
-    void say(const std::string& text);
+    void say(const std::string& text) {
+        if (attempt) {
+            attempt->output().say("rdma-nccl: " + text);
+        } else {
+            print_error(text);
+        }
+    }
+
     /// Opens the event log if the user wants one.
-    void open_events();
+    void open_events() {
+        if (job.options.output.events.empty()) {
+            return;
+        }
+        if (auto log = EventLog::open(job.options.output.events, job.node)) {
+            events.emplace(std::move(*log));
+        } else {
+            print_error("warning: " + log.error().message);
+        }
+    }
+
     /// Prints problems of the output and the event log, each once.
-    void report_problems();
+    void report_problems() {
+        if (attempt) {
+            for (const auto& problem : attempt->output().take_problems()) {
+                say("warning: " + problem);
+            }
+        }
+        if (const auto problem = events ? events->take_problem() : std::nullopt) {
+            say("warning: " + *problem);
+        }
+    }
 
     const Job& job;
     Control& control;
@@ -88,15 +214,68 @@ public:
     /// `step_daemon`: pid of slurmstepd, or -1.
     JobSignals(JobState& job, pid_t step_daemon) : job_(job), step_daemon_(step_daemon) {}
 
-    void receive(const ReceivedSignal& received, Time time);
-    void obey(const SignalCount& order);
+    void receive(const ReceivedSignal& received, Time time) {
+        if (received.sender == guard_) {
+            signals_.from_guard(received.number, time);
+            return;
+        }
+        const bool by_slurm = received.sender == step_daemon_;
+        // The guard's copy may have been lost: a pending signal is not queued again.
+        const bool counts_alone = by_slurm || (job_.ender.ends_job(received.number) && !job_.ender.is_ending());
+        signals_.direct(received.number, time, by_slurm, counts_alone);
+    }
+
+    void obey(const SignalCount& order) {
+        if (order.old && !job_.ender.ends_job(order.signal)) {
+            signals_.outstanding(order.signal, order.count); // it was for ranks of an earlier attempt
+        } else {
+            signals_.from_node(order.signal, order.count, std::chrono::steady_clock::now());
+        }
+    }
+
     /// Handles the signals that are complete.
-    void act(Time time);
+    void act(Time time) {
+        for (const auto& due : signals_.take_due(time)) {
+            if (job_.events && due.here) {
+                job_.events->job(JobEvent::Kind::Signal, due.signal);
+            }
+            const unsigned times = signals_.outstanding(due.signal, due.count);
+            for (unsigned i = 0; i < times; ++i) {
+                deliver(due.signal, !(due.ranks_have_it && i == 0), due.here);
+            }
+            if (due.here) {
+                job_.control.report_signal({due.signal, due.count});
+            }
+        }
+    }
+
     /// Returns the time by which act() must be called; nullopt if no signal waits for its other copy.
     [[nodiscard]] std::optional<Time> deadline() const { return signals_.deadline(); }
 
 private:
-    void deliver(int signal_number, bool pass_on, bool got_here);
+    /// `pass_on`: the ranks have not received the signal already.
+    void deliver(int signal_number, bool pass_on, bool got_here) {
+        if (const auto mapped = job_.job.options.on_signal.find(signal_number);
+            mapped != job_.job.options.on_signal.end()) {
+            job_.processes.signal_ranks(mapped->second);
+            return;
+        }
+        const bool ends = job_.ender.ends_job(signal_number);
+        if (ends && job_.exit.ended) { // this node waits for others; a second signal ends that
+            if (++repeated_end_signals_ > 1) {
+                job_.exit.now = 128 + signal_number;
+            }
+            return;
+        }
+        const bool begins = ends && !job_.ender.is_ending();
+        job_.ended_by_signal = job_.ended_by_signal || begins;
+        job_.ender.on_signal(signal_number, pass_on, std::chrono::steady_clock::now());
+        if (begins && got_here && job_.plan.node_rank.value == 0) { // scancel signals all nodes; one message is enough
+            job_.say(format_text("{}: got {}; ending {}, SIGKILL after {:g} s", job_.job.node,
+                                 signal_text(signal_number), format_count(job_.processes.running(), "rank"),
+                                 std::chrono::duration<double>(job_.job.options.shutdown_timeout).count()));
+        }
+    }
 
     JobState& job_;
     pid_t step_daemon_;
@@ -109,23 +288,51 @@ private:
 class HangWatch {
 public:
     using Time = Control::Time;
+    static constexpr std::chrono::milliseconds sample_interval{1000};
+    static constexpr std::chrono::milliseconds stack_interval{100};
 
-    explicit HangWatch(JobState& job);
+    explicit HangWatch(JobState& job) : job_(job) {
+        if (job.job.options.hang_after) {
+            probe_.emplace(job.job.root, job.devices.ports(), job.devices.gpus());
+            next_sample_ = std::chrono::steady_clock::now() + sample_interval;
+        }
+    }
 
-    void start_stacks();
+    void start_stacks() { stacks_.start(job_.job.root, job_.processes.running_pids(), job_.job.environment); }
+
     /// Returns true once stacks have been printed and the ranks, whose end was delayed for them, must end.
-    bool work(Time time);
+    bool work(Time time) {
+        const auto stacks = stacks_.take();
+        for (const auto& stack : stacks.value_or(std::vector<ProcessStack>())) {
+            const auto rank = std::ranges::find(job_.pids, stack.pid) - job_.pids.begin();
+            job_.say(stack_text(stack, format_text("rank {} on {}", job_.plan.first_rank() + rank, job_.job.node)));
+        }
+        if (probe_ && time >= next_sample_) {
+            next_sample_ = time + sample_interval;
+            if (job_.attempt) {
+                job_.control.report_activity(probe_->moved(job_.attempt->output().bytes()));
+            }
+        }
+        return stacks && std::exchange(end_after_stacks_, false);
+    }
+
     /// Returns true, and delays the end of the ranks, while their stacks are being read.
     bool delays_end() {
         end_after_stacks_ = stacks_.is_reading();
         return end_after_stacks_;
     }
-    [[nodiscard]] std::optional<Time> deadline() const;
+    [[nodiscard]] std::optional<Time> deadline() const {
+        std::optional<Time> first;
+        if (probe_) {
+            first = next_sample_;
+        }
+        return stacks_.is_reading() ? earlier(first, std::chrono::steady_clock::now() + stack_interval) : first;
+    }
 
 private:
     JobState& job_;
     std::optional<ActivityProbe> probe_;
-    Time next_sample_;
+    Time next_sample_{};
     StackReader stacks_;
     bool end_after_stacks_ = false;
 };

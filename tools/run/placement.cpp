@@ -15,41 +15,34 @@ namespace rdma_nccl::run {
 
 namespace {
 
-constexpr std::string_view ports_variable = "UCX_NET_DEVICES";
-
-/// Adds the plugin's list ("mlx5_1:1,mlx5_2:1") as used ports. Of their HCAs only the place is read.
-void add_ports(const SysRoot& root, const Environment& environment, NodeFacts& facts, Plan& plan) {
-    if (!environment.ours().contains(ports_variable)) {
-        return;
-    }
-    const std::string list = environment.get(ports_variable).value_or("");
-    for (const auto part : split(list, ',')) {
-        const auto [name, number] = split_once(part, ':');
-        PortChoice port;
-        port.hca = name;
-        port.port = parse_number<unsigned>(number.value_or("1")).value_or(1);
-        if (facts.fabric.find_hca(port.hca) == nullptr) {
-            facts.fabric.hcas.push_back(read_hca_place(root, port.hca));
-        }
-        plan.fabric.ports.push_back(std::move(port));
-    }
-}
-
-/// Facts and plan for place_ranks(), without the ports.
+/// Facts and plan for place_ranks().
 struct NodeInquiry {
     NodeFacts facts;
     Plan plan;
 };
 
-NodeInquiry inquire(const Environment& environment, Fabric fabric) {
+/// The plugin's list ("mlx5_1:1,mlx5_2:1") is that of the used ports. Of their HCAs only the place is read.
+NodeInquiry inquire(const SysRoot& root, const Environment& environment, Fabric fabric) {
+    constexpr std::string_view ports_variable = "UCX_NET_DEVICES";
     NodeInquiry node;
     node.facts.environment = environment;
     node.facts.step = read_step(environment, {});
-    node.facts.fabric = std::move(fabric);
-    const auto gpus = find_visible_gpus(environment, [&] { return node.facts.fabric.gpus.size(); });
+    const auto gpus = find_visible_gpus(environment, [&] { return fabric.gpus.size(); });
     node.facts.visible_gpus = static_cast<unsigned>(gpus.ids.size());
     node.facts.visible_gpu_ids = gpus.ids;
     node.plan.layout.layout = Layout::Node;
+    const auto list = environment.ours().contains(ports_variable) ? environment.get(ports_variable) : std::nullopt;
+    for (const auto part : list ? split(*list, ',') : std::vector<std::string_view>()) {
+        const auto [name, number] = split_once(part, ':');
+        PortChoice port;
+        port.hca = name;
+        port.port = parse_number<unsigned>(number.value_or("1")).value_or(1);
+        if (fabric.find_hca(port.hca) == nullptr) {
+            fabric.hcas.push_back(read_hca_place(root, port.hca));
+        }
+        node.plan.fabric.ports.push_back(std::move(port));
+    }
+    node.facts.fabric = std::move(fabric);
     return node;
 }
 
@@ -70,17 +63,6 @@ RankDeviceNames devices_of(const NodeInquiry& node, const NodePlacement& placed,
     return devices;
 }
 
-/// Returns the values that `insert` adds for each device, without empty ones and duplicates.
-template<typename Insert>
-std::vector<std::string> names_of(const std::vector<RankDeviceNames>& devices, Insert insert) {
-    std::set<std::string> names;
-    for (const auto& device : devices) {
-        insert(names, device);
-    }
-    names.erase(std::string());
-    return {names.begin(), names.end()};
-}
-
 } // namespace
 
 std::optional<NodePlacement> place_run(const SysRoot& root, const Environment& environment, BindChoice bind,
@@ -96,14 +78,12 @@ std::optional<NodePlacement> place_run(const SysRoot& root, const Environment& e
     Notes notes;
     Fabric fabric;
     fabric.gpus = read_gpus(root, notes);
-    auto node = inquire(environment, std::move(fabric));
-    add_ports(root, environment, node.facts, node.plan);
+    const auto node = inquire(root, environment, std::move(fabric));
     return place_ranks(node.facts, node.plan, bind, *topology, std::vector<CpuSet>(ranks, read_affinity()));
 }
 
 std::vector<RankDeviceNames> find_devices(const SysRoot& root, const Environment& environment, unsigned ranks) {
-    auto node = inquire(environment, read_fabric(root));
-    add_ports(root, environment, node.facts, node.plan);
+    auto node = inquire(root, environment, read_fabric(root));
     if (node.plan.fabric.ports.empty()) {
         node.plan.fabric = choose_fabric(node.facts.fabric, Settings());
     }
@@ -125,17 +105,16 @@ const std::vector<RankDeviceNames>& RankDevices::all() {
     return *devices_;
 }
 
-std::vector<std::string> RankDevices::ports() {
-    return names_of(all(), [](auto& names, const auto& one) { names.insert(one.hcas.begin(), one.hcas.end()); });
-}
-
-std::vector<std::string> RankDevices::gpus() {
-    return names_of(
-        all(), [](auto& names, const auto& one) { names.insert(one.gpu_uuid.empty() ? one.gpu_pci : one.gpu_uuid); });
-}
-
-std::vector<std::string> RankDevices::gpu_files() {
-    return names_of(all(), [](auto& names, const auto& one) { names.insert(one.gpu_file); });
+std::vector<std::string>
+RankDevices::names(const std::function<std::vector<std::string>(const RankDeviceNames& one)>& names_of) {
+    std::set<std::string> found;
+    for (const auto& one : all()) {
+        for (auto& name : names_of(one)) {
+            found.insert(std::move(name));
+        }
+    }
+    found.erase(std::string());
+    return {found.begin(), found.end()};
 }
 
 } // namespace rdma_nccl::run

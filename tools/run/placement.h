@@ -41,13 +41,21 @@ public:
     RankDeviceNames of(unsigned local_rank) {
         return local_rank < all().size() ? all()[local_rank] : RankDeviceNames();
     }
-    // Names without empty ones and duplicates.
-    std::vector<std::string> ports();
-    std::vector<std::string> gpus(); ///< UUIDs, or PCI addresses
-    std::vector<std::string> gpu_files();
+    std::vector<std::string> ports() {
+        return names([](const auto& one) { return one.hcas; });
+    }
+    /// Returns UUIDs, or PCI addresses.
+    std::vector<std::string> gpus() {
+        return names([](const auto& one) { return std::vector{one.gpu_uuid.empty() ? one.gpu_pci : one.gpu_uuid}; });
+    }
+    std::vector<std::string> gpu_files() {
+        return names([](const auto& one) { return std::vector{one.gpu_file}; });
+    }
 
 private:
     const std::vector<RankDeviceNames>& all();
+    /// Returns names without empty ones and duplicates.
+    std::vector<std::string> names(const std::function<std::vector<std::string>(const RankDeviceNames& one)>& names_of);
 
     std::function<std::vector<RankDeviceNames>()> find_;
     std::optional<std::vector<RankDeviceNames>> devices_;

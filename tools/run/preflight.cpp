@@ -14,6 +14,7 @@
 #include <array>
 #include <map>
 #include <optional>
+#include <utility>
 
 namespace rdma_nccl::run {
 
@@ -100,53 +101,39 @@ void check_proxies(const PreflightQuestion& question, Warnings& warnings) {
                                    proxy, head, head));
 }
 
-/// An entry of a device list: "mlx5_1" or "mlx5_1:1".
-struct NamedDevice {
-    std::string name;
-    std::optional<unsigned> port;
-    std::string variable;
+/// A device as a list names it, "mlx5_1" or "mlx5_1:1", and the variable that holds the list.
+using NamedDevices = std::map<std::pair<std::string, std::optional<unsigned>>, std::string_view>;
 
-    friend auto operator<=>(const NamedDevice&,
-                            const NamedDevice&) = default; // NOLINT(modernize-use-nullptr): clang-tidy 14
-};
-
-/// Adds the devices that a list names. Skips lists that exclude devices, because those devices need not work, and UCX's
-/// words for all devices.
-void add_named(const Environment& environment, std::string_view variable, std::vector<NamedDevice>& named) {
-    const auto text = environment.get(variable).value_or("");
-    if (text.starts_with('^')) {
-        return;
-    }
-    for (auto item : split(std::string_view(text).substr(text.starts_with('=') ? 1 : 0), ',')) {
-        const auto [name, port] = split_once(trim(item), ':');
-        if (is_device_name(name) && name != "all") {
-            named.push_back({std::string(name), parse_number<unsigned>(port.value_or("")), std::string(variable)});
+/// Skips lists that exclude devices, because those devices need not work, and UCX's words for all devices.
+NamedDevices named_devices(const Environment& environment) {
+    NamedDevices named;
+    for (const std::string_view variable : {"NCCL_IB_HCA", "UCX_NET_DEVICES"}) {
+        const auto text = environment.get(variable).value_or("");
+        if (text.starts_with('^')) {
+            continue;
+        }
+        for (const auto item : split(std::string_view(text).substr(text.starts_with('=') ? 1 : 0), ',')) {
+            const auto [name, port] = split_once(trim(item), ':');
+            if (is_device_name(name) && name != "all") {
+                named.try_emplace({std::string(name), parse_number<unsigned>(port.value_or(""))}, variable);
+            }
         }
     }
-}
-
-std::vector<NamedDevice> named_devices(const Environment& environment) {
-    std::vector<NamedDevice> named;
-    add_named(environment, "NCCL_IB_HCA", named);
-    add_named(environment, "UCX_NET_DEVICES", named);
-    std::ranges::sort(named);
-    const auto same = [](const auto& a, const auto& b) { return a.name == b.name && a.port == b.port; };
-    named.erase(std::unique(named.begin(), named.end(), same), named.end());
     return named;
 }
 
 /// Returns the problem of a device; empty if its port, or one of its ports if none is named, is ACTIVE.
-std::string problem_of(const SysRoot& root, const NamedDevice& device) {
-    const auto ports = root.list(format_text("{}/{}/ports", devices, device.name));
+std::string problem_of(const SysRoot& root, const std::string& name, std::optional<unsigned> wanted) {
+    const auto ports = root.list(format_text("{}/{}/ports", devices, name));
     if (!ports) {
         return "is not on this node";
     }
     std::string problem = "has no such port";
     for (const auto& port : *ports) {
-        if (device.port && port != std::to_string(*device.port)) {
+        if (wanted && port != std::to_string(*wanted)) {
             continue;
         }
-        const auto state = root.read(format_text("{}/{}/ports/{}/state", devices, device.name, port)).value_or("?");
+        const auto state = root.read(format_text("{}/{}/ports/{}/state", devices, name, port)).value_or("?");
         if (state.ends_with("ACTIVE") && state.find("DEFER") == std::string::npos) {
             return {};
         }
@@ -158,9 +145,9 @@ std::string problem_of(const SysRoot& root, const NamedDevice& device) {
 
 /// Returns true if the absence of a device is no fault: NCCL treats the names as prefixes, and UCX also accepts names
 /// of interfaces.
-bool may_be_absent(const SysRoot& root, const std::vector<std::string>& present, const NamedDevice& device) {
-    const bool prefix = std::ranges::any_of(present, [&](const auto& name) { return name.starts_with(device.name); });
-    return std::ranges::count(present, device.name) == 0 && (prefix || root.exists("/sys/class/net/" + device.name));
+bool may_be_absent(const SysRoot& root, const std::vector<std::string>& present, const std::string& name) {
+    const bool prefix = std::ranges::any_of(present, [&](const auto& one) { return one.starts_with(name); });
+    return std::ranges::count(present, name) == 0 && (prefix || root.exists("/sys/class/net/" + name));
 }
 
 void check_hcas(const PreflightQuestion& question, Warnings& warnings) {
@@ -171,15 +158,16 @@ void check_hcas(const PreflightQuestion& question, Warnings& warnings) {
     const auto present = question.root.list(devices).value_or(std::vector<std::string>());
     const auto unresponsive = find_unresponsive_hcas(question.root, usual_timeout).value_or(UnresponsiveHcas());
     std::map<std::string, std::vector<std::string>> found; // by variable and problem, for one line each
-    for (const auto& device : named) {
-        if (may_be_absent(question.root, present, device)) {
+    for (const auto& [device, variable] : named) {
+        const auto& [name, port] = device;
+        if (may_be_absent(question.root, present, name)) {
             continue;
         }
-        const auto problem = unresponsive.contains(device.name) ? "does not answer: its driver or card hangs"
-                                                                : problem_of(question.root, device);
+        const auto problem = unresponsive.contains(name) ? "does not answer: its driver or card hangs"
+                                                         : problem_of(question.root, name, port);
         if (!problem.empty()) {
-            auto& names = found[device.variable + '\n' + problem];
-            names.push_back(device.name + (device.port ? format_text(" port {}", *device.port) : ""));
+            auto& names = found[format_text("{}\n{}", variable, problem)];
+            names.push_back(name + (port ? format_text(" port {}", *port) : ""));
         }
     }
     for (const auto& [key, names] : found) {

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "tools/run/run.h"
-
 #include "lib/base/format.h"
+#include "lib/base/text.h"
 #include "lib/fabric/fabric.h"
 #include "lib/fabric/readers.h"
 #include "lib/plan/inspect.h"
@@ -9,10 +8,10 @@
 #include "lib/plan/port_block.h"
 #include "lib/sys/environment.h"
 #include "lib/sys/sysroot.h"
+#include "tools/common/command_line.h"
 #include "tools/common/print.h"
 #include "tools/common/process.h"
 #include "tools/common/settings_options.h"
-#include "tools/run/dry_run.h"
 #include "tools/run/job.h"
 #include "tools/run/options/command.h"
 #include "tools/run/options/options.h"
@@ -21,8 +20,6 @@
 #include "tools/run/placement.h"
 #include "tools/run/preflight.h"
 #include "tools/run/process/process_set.h"
-#include "tools/run/world/rendezvous.h"
-#include "tools/run/world/worker_environment.h"
 #include "tools/run/world/world.h"
 
 #include <cstdint>
@@ -37,7 +34,6 @@ namespace rdma_nccl::run {
 
 namespace {
 
-constexpr int exit_usage = 2;
 constexpr int exit_not_ready = 1; ///< as for all failures of the launcher itself
 
 /// Node ranks are Slurm's node ids here. So rank 0 is on the first node of the list, whichever node has task 0.
@@ -96,8 +92,7 @@ void fill_standard_descriptors() {
 }
 
 std::string temporary_directory(const Environment& environment) {
-    const auto directory = environment.get("TMPDIR");
-    return directory && !directory->empty() ? *directory : "/tmp";
+    return text_if_any(environment.get("TMPDIR").value_or("")).value_or("/tmp");
 }
 
 std::optional<PrivateDirectory> make_error_directory(const Environment& environment) {
@@ -111,83 +106,44 @@ std::optional<PrivateDirectory> make_error_directory(const Environment& environm
     return std::move(*directory);
 }
 
-/// What was found out before the ranks start.
-struct Launch {
-    const Options& options;
-    const Environment& environment;
-    const Settings& settings;
-    const SysRoot& root;
-    const WorldPlan& plan;
-    std::vector<Command> commands; ///< by local rank
-    std::optional<NodePlacement> placed;
-
-    [[nodiscard]] unsigned ranks() const { return plan.ranks_per_node.value; }
-    [[nodiscard]] std::vector<RankDeviceNames> devices() const { return find_devices(root, environment, ranks()); }
-};
-
-WorkerSettings worker_settings(const Launch& launch) {
-    WorkerSettings worker;
-    worker.allowed_cpus = count_allowed_cpus();
-    worker.torchelastic = launch.options.torchelastic_environment;
-    worker.placed = launch.placed ? &*launch.placed : nullptr;
-    worker.role = launch.options.role;
-    worker.max_restarts = launch.options.max_restarts;
-    worker.virtual_local_rank = launch.options.virtual_local_rank;
-    return worker;
-}
-
-int print_dry_run(const Launch& launch) {
-    auto worker = worker_settings(launch);
-    worker.error_directory = temporary_directory(launch.environment) + "/rdma-nccl-XXXXXX/attempt_0";
-    const DryRunFacts facts{launch.plan,        launch.commands,  worker,
-                            launch.environment, launch.devices(), own_node_name()};
-    print_out(launch.options.dry_run == DryRun::Json ? dry_run_json(facts) : dry_run_text(facts));
+int print_dry_run(Job job) {
+    job.worker.error_directory = temporary_directory(job.environment) + "/rdma-nccl-XXXXXX/attempt_0";
+    print_out(job.options.dry_run == DryRun::Json ? dry_run_json(job) : dry_run_text(job));
     return finish_output() ? 0 : 1;
 }
 
 /// Creates the log directory and returns its path, or "" if no file is wanted. Without --log-dir it lies below TMPDIR,
 /// as torchrun's does.
-Result<std::string> log_directory(const Launch& launch) {
-    const auto& output = launch.options.output;
+Result<std::string> log_directory(const Job& job) {
+    const auto& output = job.options.output;
     bool wanted = !output.log_dir.empty();
-    for (unsigned rank = 0; rank < launch.ranks() && !wanted; ++rank) {
+    for (unsigned rank = 0; rank < job.plan.ranks_per_node.value && !wanted; ++rank) {
         wanted = plan_stream(output, rank, false).file || plan_stream(output, rank, true).file;
     }
     if (!wanted) {
         return std::string();
     }
-    return make_log_directory(output.log_dir.empty() ? temporary_directory(launch.environment) : output.log_dir,
-                              launch.plan.run_id, own_node_name());
+    return make_log_directory(output.log_dir.empty() ? temporary_directory(job.environment) : output.log_dir,
+                              job.plan.run_id, job.node);
 }
 
-int run_ranks(const Launch& launch) {
-    const auto& [options, environment, settings, root, plan, commands, placed] = launch;
-    const auto logs = log_directory(launch);
+int run_ranks(Job job) {
+    const auto logs = log_directory(job);
     if (!logs) {
         return report_error(logs.error(), 1);
     }
+    job.log_directory = *logs;
     auto directory =
-        options.torchelastic_environment && logs->empty() ? make_error_directory(environment) : std::nullopt;
-    const auto worker = worker_settings(launch);
-    const Job job{plan,
-                  commands,
-                  worker,
-                  environment,
-                  options,
-                  root,
-                  own_node_name(),
-                  [&launch] { return launch.devices(); },
-                  directory ? directory->path() : "",
-                  *logs};
-    std::set<int> handled = options.end_signals;
-    for (const auto& [from, to] : options.on_signal) {
+        job.options.torchelastic_environment && logs->empty() ? make_error_directory(job.environment) : std::nullopt;
+    job.error_directory = directory ? directory->path() : "";
+    std::set<int> handled = job.options.end_signals;
+    for (const auto& [from, to] : job.options.on_signal) {
         handled.insert(from);
     }
     const BlockedSignals signals(handled);
     return run_guarded(signals, [&](int guard_fd) {
-        const auto range = default_port_range(read_ephemeral_range(job.root));
-        RestartPorts ports(job.environment, job.plan.master_port.value, range);
-        const auto control = start_control(job.options, job.environment, job.plan, job.node, range, ports);
+        const auto control = start_control(job.options, job.environment, job.plan, job.node,
+                                           default_port_range(read_ephemeral_range(job.root)));
         const int code = run_job(job, *control, signals, guard_fd);
         directory.reset(); // also if the guard process no longer exists to remove it
         return code;
@@ -195,16 +151,14 @@ int run_ranks(const Launch& launch) {
 }
 
 /// Returns false if a job must not start on this node: preflight found a problem, and `strict` is set.
-bool pass_preflight(const Launch& launch) {
+bool pass_preflight(const Job& job, bool strict) {
     Notes notes;
-    const bool has_gpus = !read_gpus(launch.root, notes).empty(); // usually none: then the HCAs need not be read
-    const auto gpu_files =
-        has_gpus ? RankDevices([&] { return launch.devices(); }).gpu_files() : std::vector<std::string>();
-    const auto warnings = preflight({launch.root, launch.environment, launch.ranks(), launch.plan.world_size(),
-                                     launch.plan.master_addr.value, gpu_files});
-    const bool strict = launch.settings.strict;
+    const bool has_gpus = !read_gpus(job.root, notes).empty(); // usually none: then the HCAs need not be read
+    const auto gpu_files = has_gpus ? RankDevices(job.find_devices).gpu_files() : std::vector<std::string>();
+    const auto warnings = preflight({job.root, job.environment, job.plan.ranks_per_node.value, job.plan.world_size(),
+                                     job.plan.master_addr.value, gpu_files});
     for (const auto& warning : warnings) {
-        print_error(format_text("{}{}: {}", strict ? "" : "warning: ", own_node_name(), warning));
+        print_error(format_text("{}{}: {}", strict ? "" : "warning: ", job.node, warning));
     }
     return warnings.empty() || !strict;
 }
@@ -226,15 +180,16 @@ Result<Settings> settings_of(const Options& options) {
     return settings;
 }
 
-std::optional<NodePlacement> find_placement(const Launch& launch) {
+std::optional<NodePlacement> find_placement(const SysRoot& root, const Environment& environment, BindChoice bind,
+                                            unsigned ranks) {
     std::string problem;
-    auto placed = place_run(launch.root, launch.environment, launch.settings.bind, launch.ranks(), problem);
+    auto placed = place_run(root, environment, bind, ranks, problem);
     if (!problem.empty()) {
         print_error("warning: ranks are not bound: " + problem);
     }
     // In a marked step the plugin has warned for the whole step.
-    if (placed && launch.environment.marked_step().empty()) {
-        if (const auto scarce = judge_cpus(launch.environment, launch.ranks(), count_allowed_cpus())) {
+    if (placed && environment.marked_step().empty()) {
+        if (const auto scarce = judge_cpus(environment, ranks, count_allowed_cpus())) {
             print_error("warning: " + *scarce);
         }
     }
@@ -257,30 +212,37 @@ void report_plan(const Options& options, const WorldPlan& plan) {
 int plan_and_run(const Options& options, const Environment& environment) {
     const auto settings = settings_of(options);
     if (!settings) {
-        return report_error(settings.error(), exit_usage);
+        return report_error(settings.error(), exit_bad_line);
     }
     const auto root = SysRoot::open(settings->root);
     if (!root) {
-        return report_error(root.error(), exit_usage);
+        return report_error(root.error(), exit_bad_line);
     }
     HeldPort held; // until the ranks have ended
     const auto plan = plan_world(options, environment, ask_machine(*root, environment, held));
     if (!plan) {
-        return report_error(plan.error(), exit_usage);
+        return report_error(plan.error(), exit_bad_line);
     }
     report_plan(options, *plan);
-    auto commands =
-        find_commands(options, environment, plan->world_size(), plan->first_rank(), plan->ranks_per_node.value);
+    const unsigned ranks = plan->ranks_per_node.value;
+    auto commands = find_commands(options, environment, plan->world_size(), plan->first_rank(), ranks);
     if (!commands) {
         const auto& error = commands.error();
-        return report_error(error, error.os_error == 0 ? exit_usage : exit_code_for_exec_error(error.os_error));
+        return report_error(error, error.os_error == 0 ? exit_bad_line : exit_code_for_exec_error(error.os_error));
     }
-    Launch launch{options, environment, *settings, *root, *plan, std::move(*commands), std::nullopt};
-    launch.placed = find_placement(launch);
+    const auto placed = find_placement(*root, environment, settings->bind, ranks);
+    Job job{.plan = *plan,
+            .commands = std::move(*commands),
+            .worker = {.allowed_cpus = count_allowed_cpus(), .placed = placed ? &*placed : nullptr},
+            .environment = environment,
+            .options = options,
+            .root = *root,
+            .node = own_node_name(),
+            .find_devices = [&] { return find_devices(*root, environment, ranks); }};
     if (options.dry_run != DryRun::Off) {
-        return print_dry_run(launch);
+        return print_dry_run(std::move(job));
     }
-    return options.preflight && !pass_preflight(launch) ? exit_not_ready : run_ranks(launch);
+    return options.preflight && !pass_preflight(job, settings->strict) ? exit_not_ready : run_ranks(std::move(job));
 }
 
 } // namespace
@@ -289,21 +251,17 @@ int plan_and_run(const Options& options, const Environment& environment) {
 
 namespace rdma_nccl {
 
-void add_run_command(const Subcommand& app) {
-    app.subcommand("run", "start one rank per GPU on this node (rdma-nccl run --help)").leave_the_rest();
-}
-
 int run_command(const std::vector<std::string>& arguments) {
     run::fill_standard_descriptors();
     const auto environment = Environment::from(environ);
-    const auto parsed = run::parse_options(arguments, environment);
-    if (!parsed) {
-        return run::report_error(parsed.error(), run::exit_usage);
+    const auto options = run::parse_options(arguments, environment);
+    if (!options) {
+        return run::report_error(options.error(), exit_bad_line);
     }
-    if (parsed->help) {
-        return std::fputs(parsed->help->c_str(), stdout) < 0 || std::fflush(stdout) != 0 ? 1 : 0;
+    if (options->help) {
+        return std::fputs(options->help->c_str(), stdout) < 0 || std::fflush(stdout) != 0 ? 1 : 0;
     }
-    return run::plan_and_run(parsed->options, environment);
+    return run::plan_and_run(*options, environment);
 }
 
 } // namespace rdma_nccl

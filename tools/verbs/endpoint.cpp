@@ -8,16 +8,10 @@
 #include "lib/base/format.h"
 #include "lib/sys/affinity.h"
 #include "tools/common/thread_pin.h"
-#include "tools/verbs/errors.h"
-#include "tools/verbs/figures.h"
-#include "tools/verbs/memory.h"
-#include "tools/verbs/ping_pong.h"
-#include "tools/verbs/rail.h"
-#include "tools/verbs/write_stream.h"
+#include "tools/verbs/transfers.h"
 
 #include <algorithm>
 #include <cerrno>
-#include <utility>
 
 namespace rdma_nccl {
 
@@ -52,7 +46,7 @@ Result<void> check_settings(const VerbsSettings& settings) {
 
 /// RoCE v2 uses IPv4 or IPv6, depending on the GID; the two cannot connect.
 bool families_differ(const VerbsAddress& a, const VerbsAddress& b) {
-    return a.ethernet && IpAddress(a.gid).is_ipv4() != IpAddress(b.gid).is_ipv4();
+    return a.ethernet && a.gid.is_ipv4() != b.gid.is_ipv4();
 }
 
 /// The first half of the memory is the source of own writes, the second half the destination of the peer's. Both may be
@@ -98,13 +92,12 @@ public:
                      link_.gid_index, link_.gid, link_.peer_gid)},
                 EINVAL);
         }
-        const VerbsService service{.traffic_class = settings_.traffic_class,
-                                   .service_level = settings_.service_level,
-                                   .timeout = settings_.rail.software ? std::max(settings_.timeout, software_timeout)
-                                                                      : settings_.timeout,
-                                   .retries = settings_.retries};
-        if (const auto done = queues_->connect(*port_, peer, mtu, service); !done) {
-            return failed(diagnose(done.error(), link_), done.error().os_error);
+        VerbsService service = settings_;
+        if (settings_.rail.software) {
+            service.timeout = std::max(service.timeout, software_timeout);
+        }
+        if (const int code = queues_->connect(*port_, peer, mtu, service); code != 0) {
+            return failed(diagnose(code, link_), code);
         }
         // Only the HCA writes the mailbox, which is at the start of a page and so aligned.
         auto* const mailbox = reinterpret_cast<std::uint64_t*>(mailbox_->host()); // NOLINT
@@ -125,8 +118,7 @@ public:
             return small;
         }
         const auto message = static_cast<std::uint32_t>(settings_.message_size);
-        WriteFlow whole(*queues_, slots(message), depth(), settings_.rail.software);
-        if (const auto done = whole.write_once(limit + slowest_transfer(half())); !done) {
+        if (const auto done = flow(message).write_once(limit + slowest_transfer(half())); !done) {
             return failed(done.error(), message);
         }
         large_passed_ = message > link_.path_mtu;
@@ -142,7 +134,7 @@ public:
             }
         }
         const auto message = static_cast<std::uint32_t>(settings_.message_size);
-        auto done = WriteFlow(*queues_, slots(message), depth(), settings_.rail.software).write_for(time, stop);
+        const auto done = flow(message).write_for(time, stop);
         if (!done) {
             return failed(done.error(), message);
         }
@@ -162,11 +154,10 @@ public:
 
 private:
     [[nodiscard]] std::uint64_t half() const { return settings_.message_size * settings_.queue_pairs; }
-    [[nodiscard]] unsigned depth() const { return std::min(settings_.depth, queues_->depth()); }
 
     /// Returns why the two ends do not match, although each is valid alone; empty if they match.
     [[nodiscard]] std::string mismatch(const VerbsAddress& peer, unsigned mtu) const {
-        const auto name = IpAddress(peer.gid).text();
+        const auto name = peer.gid.text();
         if (peer.ethernet != address_.ethernet) {
             return name + " is on another kind of network: RoCE does not meet InfiniBand";
         }
@@ -180,24 +171,20 @@ private:
         return "";
     }
 
-    /// Returns one slot per queue pair, one after the other, each for the first `bytes` of its message.
-    [[nodiscard]] std::vector<WriteSlot> slots(std::uint32_t bytes) const {
-        std::vector<WriteSlot> slots;
-        for (unsigned i = 0; i < settings_.queue_pairs; ++i) {
-            const auto offset = i * settings_.message_size;
-            slots.push_back({.local = memory_->address() + offset,
-                             .remote = peer_.memory + offset,
+    /// Returns writes of the first `bytes` of each queue pair's message.
+    [[nodiscard]] WriteFlow flow(std::uint32_t bytes) {
+        const WriteArea area{.local = memory_->address(),
+                             .remote = peer_.memory,
                              .local_key = memory_->local_key(),
                              .remote_key = peer_.key,
-                             .bytes = bytes});
-        }
-        return slots;
+                             .stride = settings_.message_size,
+                             .bytes = bytes};
+        return {*queues_, area, std::min(settings_.depth, queues_->depth()), settings_.rail.software};
     }
 
     /// Writes a few bytes. If that fails, nothing passes; if only larger writes fail later, their size is the reason.
     Result<void> write_small(milliseconds limit) {
-        WriteFlow small(*queues_, slots(small_bytes), depth(), settings_.rail.software);
-        if (const auto done = small.write_once(std::min(limit, verbs_timeout)); !done) {
+        if (const auto done = flow(small_bytes).write_once(std::min(limit, verbs_timeout)); !done) {
             return failed(done.error(), small_bytes);
         }
         small_passed_ = true;
@@ -214,7 +201,7 @@ private:
         failure.small_passed = failure.small_passed || small_passed_;
         failure.large_passed = large_passed_ || (failure.large && failure.large_passed);
         if (wants_reach(failure, link_)) {
-            failure.reach = ip_reach(port_->gid, IpAddress(peer_.gid), link_.netdev, reach_limit);
+            failure.ip_reaches = ip_reaches(port_->gid, peer_.gid, link_.netdev, reach_limit);
         }
         return failed(diagnose(failure, link_));
     }

@@ -3,36 +3,58 @@
 // has a time limit, and ends early when `stop` returns true.
 #pragma once
 
+#include "lib/base/json.h"
 #include "lib/base/result.h"
-#include "tools/verbs/address.h"
 #include "tools/verbs/errors.h"
 #include "tools/verbs/figures.h"
 #include "tools/verbs/rail.h"
 
-#include <chrono>
 #include <condition_variable>
-#include <cstdint>
 #include <deque>
 #include <functional>
 #include <future>
 #include <memory>
 #include <mutex>
-#include <optional>
 #include <thread>
 #include <type_traits>
 #include <utility>
 
 namespace rdma_nccl {
 
-struct VerbsSettings {
+/// What the two ends must exchange before they can connect.
+struct VerbsAddress {
+    IpAddress gid;
+    std::uint16_t lid = 0;
+    bool ethernet = true;
+    unsigned mtu = 0;                          ///< active MTU of the port in bytes: 256 to 4096
+    std::vector<std::uint32_t> queue_pairs;    ///< numbers of the queue pairs
+    std::vector<std::uint32_t> packet_numbers; ///< first packet number of each
+    std::uint64_t memory = 0;                  ///< address and key of the memory that the other side may write
+    std::uint32_t key = 0;
+    std::uint64_t size = 0;
+    std::uint64_t mailbox = 0; ///< address and key of the peer's destination in a ping-pong: always host memory
+    std::uint32_t mailbox_key = 0;
+
+    friend bool operator==(const VerbsAddress&, const VerbsAddress&) = default;
+};
+
+Json address_json(const VerbsAddress& address);
+/// Fails if the JSON is not valid output of address_json().
+Result<VerbsAddress> read_address(const Json& json);
+
+/// Service parameters of queue pairs, as in ibv_qp_attr. `timeout` is for lost packets.
+struct VerbsService {
+    unsigned traffic_class = 0, service_level = 0, timeout = 14;
+};
+
+struct VerbsSettings : VerbsService {
     PairRail rail;
     std::uint64_t message_size = std::uint64_t{1} << 20; ///< bytes per write
     unsigned queue_pairs = 4;
     unsigned depth = 64; ///< writes in flight per queue pair
-    unsigned traffic_class = 0, service_level = 0, pkey_index = 0;
-    unsigned timeout = 14, retries = 7; ///< as in ibv_qp_attr, for lost packets
-    bool loopback = false;              ///< the other end is in another thread of this process, on the same CPUs
-    std::optional<unsigned> gpu;        ///< use memory of this GPU (CUDA's number); absent: host memory near the HCA
+    unsigned pkey_index = 0;
+    bool loopback = false;       ///< the other end is in another thread of this process, on the same CPUs
+    std::optional<unsigned> gpu; ///< use memory of this GPU (CUDA's number); absent: host memory near the HCA
 };
 
 /// The measurements call it from time to time; if it returns true, they end.
@@ -48,7 +70,6 @@ struct VerbsBandwidth {
 /// queue pairs are unusable, and cause() returns the cause. A silent peer is given up after at most six seconds plus
 /// the time of the bytes in flight on the slowest link (slowest_transfer()), in addition to the time that a function
 /// may take.
-///
 /// Errors do not name the port, because the caller knows it.
 ///
 /// From open() until its destruction the calling thread runs near the HCA, on those CPUs of PairRail::local_cpus that

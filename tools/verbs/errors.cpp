@@ -2,12 +2,18 @@
 #include "tools/verbs/errors.h"
 
 #include "lib/base/format.h"
+#include "lib/net/tcp.h"
 
 #include <algorithm>
 #include <array>
 #include <cerrno>
 #include <cstring>
 #include <iterator>
+#include <linux/errqueue.h>
+#include <net/if.h>
+#include <netinet/in.h>
+#include <poll.h>
+#include <sys/uio.h>
 #include <utility>
 
 namespace rdma_nccl {
@@ -79,7 +85,7 @@ VerbsDiagnosis nothing_arrives(const TransferFailure& failure, const VerbsLink& 
                             "manager, `ibstat` and `ibtracert`",
                             link.peer_gid, what)};
     }
-    if (failure.reach == IpReach::Answers) {
+    if (failure.ip_reaches) {
         return {
             VerbsCause::Filtered,
             format_text("no answer from {} ({}), although IP reaches it: a firewall or a switch drops UDP port 4791 "
@@ -108,9 +114,9 @@ std::string wc_name(int status) {
     return found != std::end(status_names) ? std::string(found->second) : format_text("status {}", status);
 }
 
-VerbsDiagnosis diagnose(const ConnectFailure& failure, const VerbsLink& link) {
-    const std::string why = std::strerror(failure.os_error);
-    switch (failure.os_error) {
+VerbsDiagnosis diagnose(int os_error, const VerbsLink& link) {
+    const std::string why = std::strerror(os_error);
+    switch (os_error) {
     case ENETUNREACH:
     case EHOSTUNREACH:
     case ETIMEDOUT:
@@ -166,6 +172,102 @@ VerbsDiagnosis diagnose(const TransferFailure& failure, const VerbsLink& link) {
                             "`dmesg`",
                             status_text(failure), link.peer_gid)};
     }
+}
+
+// --- The test over IP ---
+
+namespace {
+
+constexpr std::uint16_t discard_port = 9; // RFC 863: a listener ignores what it receives
+
+SocketAddress with_scope(const IpAddress& address, std::uint16_t port, const std::string& netdev) {
+    auto full = socket_address(address, port);
+    if (!address.is_ipv4() && address.is_link_local()) {
+        reinterpret_cast<sockaddr_in6*>(&full.storage)->sin6_scope_id = ::if_nametoindex(netdev.c_str());
+    }
+    return full;
+}
+
+/// Reads the first ICMP error from the queue.
+std::optional<IcmpError> next_icmp_error(int socket) {
+    alignas(cmsghdr) std::array<char, 512> control{};
+    std::array<char, 64> bytes{};
+    iovec part{bytes.data(), bytes.size()};
+    msghdr message{};
+    message.msg_iov = &part;
+    message.msg_iovlen = 1;
+    message.msg_control = control.data();
+    message.msg_controllen = control.size();
+    if (::recvmsg(socket, &message, MSG_ERRQUEUE | MSG_DONTWAIT) < 0) {
+        return std::nullopt;
+    }
+    for (auto* item = CMSG_FIRSTHDR(&message); item != nullptr; item = CMSG_NXTHDR(&message, item)) {
+        const bool v4 = item->cmsg_level == IPPROTO_IP && item->cmsg_type == IP_RECVERR;
+        const bool v6 = item->cmsg_level == IPPROTO_IPV6 && item->cmsg_type == IPV6_RECVERR;
+        if (!v4 && !v6) {
+            continue;
+        }
+        auto* const error = reinterpret_cast<sock_extended_err*>(CMSG_DATA(item));
+        if (error->ee_origin == SO_EE_ORIGIN_ICMP || error->ee_origin == SO_EE_ORIGIN_ICMP6) {
+            return IcmpError{error->ee_origin == SO_EE_ORIGIN_ICMP6, error->ee_type, error->ee_code,
+                             address_of(SO_EE_OFFENDER(error))};
+        }
+    }
+    return std::nullopt;
+}
+
+/// Tests for a prohibiting ICMP error with UDP: TCP does not show its sender and code (before Linux 5.9 not at all).
+bool prohibits(const SocketAddress& source, const SocketAddress& target, const IpAddress& to,
+               std::chrono::milliseconds limit) {
+    const auto socket = bound_socket(source, SOCK_DGRAM);
+    const int fd = socket ? socket->get() : -1;
+    const int on = 1;
+    const auto [level, option] =
+        to.is_ipv4() ? std::pair(IPPROTO_IP, IP_RECVERR) : std::pair(IPPROTO_IPV6, IPV6_RECVERR);
+    if (::setsockopt(fd, level, option, &on, sizeof on) != 0 || ::connect(fd, target.get(), target.length) != 0 ||
+        ::send(fd, "", 0, MSG_NOSIGNAL) < 0) {
+        return false;
+    }
+    pollfd waiting{fd, 0, 0}; // POLLERR is always reported
+    if (::poll(&waiting, 1, static_cast<int>(limit.count())) <= 0) {
+        return false;
+    }
+    const auto error = next_icmp_error(fd);
+    return error && icmp_is_answer(*error, to);
+}
+
+/// Returns the errno of a TCP connection; ETIMEDOUT if nothing answers.
+int tcp_error(const SocketAddress& source, const SocketAddress& target, std::chrono::milliseconds limit) {
+    const auto socket = bound_socket(source, SOCK_STREAM);
+    if (!socket) {
+        return socket.error().os_error;
+    }
+    if (::connect(socket->get(), target.get(), target.length) != 0 && errno != EINPROGRESS) {
+        return errno;
+    }
+    pollfd waiting{socket->get(), POLLOUT, 0};
+    const int ready = ::poll(&waiting, 1, static_cast<int>(limit.count()));
+    return ready > 0 ? connection_error(socket->get()) : ETIMEDOUT;
+}
+
+} // namespace
+
+bool icmp_is_answer(const IcmpError& error, const IpAddress& peer) {
+    constexpr std::uint8_t unreachable_v4 = 3;
+    constexpr std::uint8_t unreachable_v6 = 1;
+    const bool prohibited =
+        error.v6 ? error.type == unreachable_v6 && error.code == 1
+                 : error.type == unreachable_v4 && (error.code == 9 || error.code == 10 || error.code == 13);
+    return prohibited || error.from == peer;
+}
+
+bool ip_reaches(const IpAddress& from, const IpAddress& to, const std::string& netdev,
+                std::chrono::milliseconds limit) {
+    const auto source = with_scope(from, 0, netdev);
+    const auto target = with_scope(to, discard_port, netdev);
+    const int error = tcp_error(source, target, limit);
+    const bool answers = error == 0 || error == ECONNREFUSED || error == ECONNRESET;
+    return answers || (error != ETIMEDOUT && prohibits(source, target, to, limit));
 }
 
 } // namespace rdma_nccl

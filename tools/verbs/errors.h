@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Finds the probable cause of a failed connection or transfer from the verbs status and other known facts; pure, but
-// for ip_reach(), which finds one of these facts.
+// for ip_reaches(), which finds one of these facts.
 #pragma once
 
 #include "lib/net/ip.h"
@@ -30,13 +30,6 @@ enum class VerbsCause {
 /// Returns a name like "no-route" or "wrong-gid".
 std::string_view name_of(VerbsCause cause);
 
-/// The result of a test of the peer's address over IP.
-enum class IpReach {
-    Answers, ///< even if it refused a connection
-    NoRoute, ///< no route, or no answer to ARP
-    Silent,  ///< no response
-};
-
 /// The values of ibv_wc_status that are distinguished.
 inline constexpr int wc_success = 0, wc_loc_len = 1, wc_loc_qp_op = 2, wc_loc_prot = 4, wc_flushed = 5, wc_bad_resp = 7,
                      wc_loc_access = 8, wc_rem_inv_req = 9, wc_rem_access = 10, wc_rem_op = 11, wc_retry_exc = 12,
@@ -55,19 +48,14 @@ struct VerbsLink {
     unsigned path_mtu = 0;   ///< as agreed with the peer
 };
 
-/// ibv_modify_qp() to RTR or RTS failed with this errno.
-struct ConnectFailure {
-    int os_error = 0;
-};
-
 /// A failed transfer.
 struct TransferFailure {
     int status = wc_success; ///< ibv_wc_status; success: no error, but nothing completed or arrived for too long
     std::uint32_t vendor_error = 0;
-    bool large = false;                          ///< the failed write was larger than the path MTU
-    bool small_passed = false;                   ///< a write of a few bytes succeeded before on this connection
-    bool large_passed = false;                   ///< so did a write larger than the path MTU
-    std::optional<IpReach> reach = std::nullopt; ///< absent: not tested
+    bool large = false;        ///< the failed write was larger than the path MTU
+    bool small_passed = false; ///< a write of a few bytes succeeded before on this connection
+    bool large_passed = false; ///< so did a write larger than the path MTU
+    bool ip_reaches = false;   ///< the test over IP was made, and the peer answered
 };
 
 struct VerbsDiagnosis {
@@ -75,10 +63,11 @@ struct VerbsDiagnosis {
     std::string text; ///< the cause, and what to check
 };
 
-VerbsDiagnosis diagnose(const ConnectFailure& failure, const VerbsLink& link);
+/// `os_error`: of ibv_modify_qp() to RTR or RTS.
+VerbsDiagnosis diagnose(int os_error, const VerbsLink& link);
 VerbsDiagnosis diagnose(const TransferFailure& failure, const VerbsLink& link);
 
-/// Returns true if diagnose() needs `reach`, whose test takes up to four seconds.
+/// Returns true if diagnose() needs `ip_reaches`, whose test takes up to four seconds.
 bool wants_reach(const TransferFailure& failure, const VerbsLink& link);
 
 // --- The test over IP ---
@@ -96,8 +85,7 @@ struct IcmpError {
 bool icmp_is_answer(const IcmpError& error, const IpAddress& peer);
 
 /// Tests whether IP reaches a peer from one of this host's addresses, by the answer to a TCP connection to a port
-/// without a listener. `netdev`: the interface for link-local addresses.
-IpReach ip_reach(const IpAddress& from, const IpAddress& to, const std::string& netdev,
-                 std::chrono::milliseconds limit);
+/// without a listener, which may be a refusal. `netdev`: the interface for link-local addresses.
+bool ip_reaches(const IpAddress& from, const IpAddress& to, const std::string& netdev, std::chrono::milliseconds limit);
 
 } // namespace rdma_nccl

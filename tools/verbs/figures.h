@@ -34,8 +34,7 @@ public:
     void add(Clock::time_point time, std::uint64_t bytes);
     /// The transfer was ended early at `time`: no more bytes will come.
     void cut(Clock::time_point time);
-    /// Returns the rate in 1e9 bit/s; the rate of the whole transfer if it was cut before its steady part; 0 if nothing
-    /// was transferred.
+    /// In 1e9 bit/s; of the whole transfer if it was cut before its steady part; 0 if nothing was transferred.
     [[nodiscard]] double gbps() const;
 
 private:

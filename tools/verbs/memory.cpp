@@ -2,13 +2,12 @@
 #include "tools/verbs/memory.h"
 
 #include "lib/base/format.h"
-#include "tools/verbs/dynamic_library.h"
+#include "lib/base/unique_fd.h"
 
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <sys/mman.h>
-#include <utility>
 #include <vector>
 
 namespace rdma_nccl {
@@ -49,12 +48,14 @@ bool has_pattern(std::span<const std::byte> bytes, std::uint64_t seed, std::size
     return true;
 }
 
+#ifdef HAVE_IBVERBS
+
 // --- Memory of a GPU ---
+
+namespace {
 
 // The CUDA driver's functions and types are declared here: they are a stable ABI, so that CUDA is not needed to build.
 // From cuda.h: CUresult, CUdevice, CUcontext, CUdeviceptr, CUmemRangeHandleType.
-namespace {
-
 using Status = int;
 using Device = int;
 using Context = void*;
@@ -62,23 +63,21 @@ using Pointer = unsigned long long;
 constexpr Status success = 0;
 constexpr int range_handle_dma_buf = 1;
 
-} // namespace
-
-struct GpuMemory::Driver {
-    DynamicLibrary library{"libcuda.so.1"};
-    Status (*init)(unsigned flags) = library.needed("cuInit");
-    Status (*device_get)(Device*, int ordinal) = library.needed("cuDeviceGet");
-    Status (*error_name)(Status, const char**) = library.needed("cuGetErrorName");
-    Status (*retain)(Context*, Device) = library.needed("cuDevicePrimaryCtxRetain");
-    Status (*release)(Device) = library.needed("cuDevicePrimaryCtxRelease_v2");
-    Status (*set_current)(Context) = library.needed("cuCtxSetCurrent");
-    Status (*allocate)(Pointer*, std::size_t) = library.needed("cuMemAlloc_v2");
-    Status (*free)(Pointer) = library.needed("cuMemFree_v2");
-    Status (*copy_in)(Pointer, const void*, std::size_t) = library.needed("cuMemcpyHtoD_v2");
-    Status (*copy_out)(void*, Pointer, std::size_t) = library.needed("cuMemcpyDtoH_v2");
+struct CudaDriver {
+    Symbols symbols;
+    Status (*init)(unsigned flags) = symbols.get("cuInit");
+    Status (*device_get)(Device*, int ordinal) = symbols.get("cuDeviceGet");
+    Status (*error_name)(Status, const char**) = symbols.get("cuGetErrorName");
+    Status (*retain)(Context*, Device) = symbols.get("cuDevicePrimaryCtxRetain");
+    Status (*release)(Device) = symbols.get("cuDevicePrimaryCtxRelease_v2");
+    Status (*set_current)(Context) = symbols.get("cuCtxSetCurrent");
+    Status (*allocate)(Pointer*, std::size_t) = symbols.get("cuMemAlloc_v2");
+    Status (*free)(Pointer) = symbols.get("cuMemFree_v2");
+    Status (*copy_in)(Pointer, const void*, std::size_t) = symbols.get("cuMemcpyHtoD_v2");
+    Status (*copy_out)(void*, Pointer, std::size_t) = symbols.get("cuMemcpyDtoH_v2");
     /// Since CUDA 11.7.
     Status (*range_handle)(void* handle, Pointer, std::size_t, int type,
-                           unsigned long long flags) = library.optional("cuMemGetHandleForAddressRange");
+                           unsigned long long flags) = symbols.get_if_any("cuMemGetHandleForAddressRange");
 
     /// Fails with "cuInit: CUDA_ERROR_NO_DEVICE".
     [[nodiscard]] Result<void> check(const char* call, Status status) const {
@@ -91,75 +90,86 @@ struct GpuMemory::Driver {
     }
 };
 
-Result<std::unique_ptr<GpuMemory>> GpuMemory::allocate(unsigned gpu, std::size_t bytes) {
-    auto driver = std::make_unique<const Driver>();
-    if (!driver->library) {
-        return fail(
-            format_text("no GPU: the NVIDIA driver's libcuda.so.1 cannot be loaded ({})", driver->library.problem()));
-    }
-    if (!driver->library.missing().empty()) {
-        return fail(format_text("no GPU: libcuda.so.1 has no {}: update the NVIDIA driver", driver->library.missing()));
-    }
-    std::unique_ptr<GpuMemory> memory(new GpuMemory(std::move(driver)));
-    if (const auto made = memory->make(gpu, bytes); !made) {
-        return tl::unexpected(made.error());
-    }
-    return memory;
-}
+} // namespace
 
-GpuMemory::GpuMemory(std::unique_ptr<const Driver> driver) : driver_(std::move(driver)) {}
+class GpuMemory {
+public:
+    /// `gpu`: CUDA's number of the GPU. Fails with "no GPU: ..." if there is no driver or no such GPU.
+    static Result<std::shared_ptr<GpuMemory>> allocate(unsigned gpu, std::size_t bytes) {
+        const auto symbols = Symbols::load("libcuda.so.1");
+        if (!symbols) {
+            return fail(
+                format_text("no GPU: the NVIDIA driver's libcuda.so.1 cannot be loaded ({})", symbols.error().message));
+        }
+        const CudaDriver driver{*symbols};
+        if (const auto& missing = driver.symbols.missing(); !missing.empty()) {
+            return fail(format_text("no GPU: libcuda.so.1 has no {}: update the NVIDIA driver", missing));
+        }
+        auto memory = std::make_shared<GpuMemory>(driver);
+        return memory->make(gpu, bytes).map([&] { return memory; });
+    }
 
-GpuMemory::~GpuMemory() {
-    if (address_ != 0) {
-        driver_->free(address_);
+    explicit GpuMemory(const CudaDriver& driver) : driver_(driver) {}
+    GpuMemory(const GpuMemory&) = delete;
+    GpuMemory& operator=(const GpuMemory&) = delete;
+    ~GpuMemory() {
+        if (address_ != 0) {
+            driver_.free(address_);
+        }
+        if (retained_) {
+            driver_.release(device_);
+        }
     }
-    if (retained_) {
-        driver_->release(device_);
-    }
-}
 
-Result<void> GpuMemory::make(unsigned gpu, std::size_t bytes) {
-    if (const auto done = driver_->check("cuInit", driver_->init(0)); !done) {
-        return fail("no GPU: " + done.error().message);
-    }
-    if (const auto done = driver_->check("cuDeviceGet", driver_->device_get(&device_, static_cast<int>(gpu))); !done) {
-        return fail(format_text("no GPU {}: {}", gpu, done.error().message));
-    }
-    Context context = nullptr;
-    if (auto done = driver_->check("cuDevicePrimaryCtxRetain", driver_->retain(&context, device_)); !done) {
-        return done;
-    }
-    retained_ = true;
-    // DMA-BUF requires whole GPU pages.
-    constexpr std::size_t page = std::size_t{64} << 10;
-    bytes_ = (bytes + page - 1) / page * page;
-    return driver_->check("cuCtxSetCurrent", driver_->set_current(context)).and_then([this] {
-        return driver_->check("cuMemAlloc", driver_->allocate(&address_, bytes_));
-    });
-}
+    [[nodiscard]] std::uint64_t address() const { return address_; }
 
-Result<UniqueFd> GpuMemory::dmabuf() const {
-    if (driver_->range_handle == nullptr) {
-        return fail("the NVIDIA driver gives no DMA-BUF: it is older than CUDA 11.7");
+    /// For ibv_reg_dmabuf_mr(). Fails if driver or GPU do not support it; then nvidia_peermem is needed.
+    [[nodiscard]] Result<UniqueFd> dmabuf() const {
+        if (driver_.range_handle == nullptr) {
+            return fail("the NVIDIA driver gives no DMA-BUF: it is older than CUDA 11.7");
+        }
+        int descriptor = -1;
+        const auto status = driver_.range_handle(&descriptor, address_, bytes_, range_handle_dma_buf, 0);
+        return driver_.check("cuMemGetHandleForAddressRange", status).map([&] { return UniqueFd(descriptor); });
     }
-    int descriptor = -1;
-    return driver_
-        ->check("cuMemGetHandleForAddressRange",
-                driver_->range_handle(&descriptor, address_, bytes_, range_handle_dma_buf, 0))
-        .map([&] { return UniqueFd(descriptor); });
-}
 
-Result<void> GpuMemory::copy_in(std::size_t offset, std::span<const std::byte> bytes) {
-    return driver_->check("cuMemcpyHtoD", driver_->copy_in(address_ + offset, bytes.data(), bytes.size()));
-}
+    Result<void> copy_in(std::size_t offset, std::span<const std::byte> bytes) {
+        return driver_.check("cuMemcpyHtoD", driver_.copy_in(address_ + offset, bytes.data(), bytes.size()));
+    }
 
-Result<void> GpuMemory::copy_out(std::size_t offset, std::span<std::byte> bytes) const {
-    return driver_->check("cuMemcpyDtoH", driver_->copy_out(bytes.data(), address_ + offset, bytes.size()));
-}
+    [[nodiscard]] Result<void> copy_out(std::size_t offset, std::span<std::byte> bytes) const {
+        return driver_.check("cuMemcpyDtoH", driver_.copy_out(bytes.data(), address_ + offset, bytes.size()));
+    }
+
+private:
+    Result<void> make(unsigned gpu, std::size_t bytes) {
+        if (const auto done = driver_.check("cuInit", driver_.init(0)); !done) {
+            return fail("no GPU: " + done.error().message);
+        }
+        if (const auto done = driver_.check("cuDeviceGet", driver_.device_get(&device_, static_cast<int>(gpu)));
+            !done) {
+            return fail(format_text("no GPU {}: {}", gpu, done.error().message));
+        }
+        Context context = nullptr;
+        if (auto done = driver_.check("cuDevicePrimaryCtxRetain", driver_.retain(&context, device_)); !done) {
+            return done;
+        }
+        retained_ = true;
+        constexpr std::size_t page = std::size_t{64} << 10; // DMA-BUF requires whole GPU pages
+        bytes_ = (bytes + page - 1) / page * page;
+        return driver_.check("cuCtxSetCurrent", driver_.set_current(context)).and_then([this] {
+            return driver_.check("cuMemAlloc", driver_.allocate(&address_, bytes_));
+        });
+    }
+
+    CudaDriver driver_;
+    Device device_ = 0;
+    bool retained_ = false;
+    Pointer address_ = 0;
+    std::size_t bytes_ = 0;
+};
 
 // --- Registered memory ---
-
-#ifdef HAVE_IBVERBS
 
 namespace {
 
@@ -231,7 +241,7 @@ Result<VerbsMemory> VerbsMemory::of_host(const VerbsPort& port, std::size_t byte
     void* const pages = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (pages == MAP_FAILED) {
         const int code = errno;
-        return fail(format_text("{} KiB of memory: {}", bytes >> 10, std::strerror(code)), code);
+        return os_failure(format_text("{} KiB of memory", bytes >> 10), code);
     }
     VerbsMemory memory;
     memory.pages_ = {static_cast<std::byte*>(pages), Unmap{bytes}};

@@ -11,7 +11,6 @@
 #include <cerrno>
 #include <cstring>
 #include <span>
-#include <utility>
 
 namespace rdma_nccl {
 
@@ -50,7 +49,7 @@ Result<void> query(VerbsPort& port) {
     auto* const attributes = reinterpret_cast<_compat_ibv_port_attr*>(&port.attributes);
     const auto number = static_cast<std::uint8_t>(rail.port);
     if (const int code = port.library.query_port(port.context.get(), number, attributes); code != 0) {
-        return fail(format_text("there is no such port: {}", std::strerror(code)), code);
+        return os_failure("there is no such port", code);
     }
     if (port.attributes.state != IBV_PORT_ACTIVE) {
         return fail(format_text("it is not active (state {}): see the cable, the switch{}",
@@ -61,7 +60,7 @@ Result<void> query(VerbsPort& port) {
     ibv_gid gid{};
     if (port.library.query_gid(port.context.get(), number, static_cast<int>(rail.gid_index), &gid) != 0) {
         const int code = errno;
-        return fail(format_text("GID index {} cannot be read: {}", rail.gid_index, std::strerror(code)), code);
+        return os_failure(format_text("GID index {} cannot be read", rail.gid_index), code);
     }
     port.gid = IpAddress(std::to_array(gid.raw));
     return {};
@@ -94,16 +93,10 @@ std::string port_here(const PairRail& rail) {
 }
 
 Result<VerbsLibrary> VerbsLibrary::load() {
-    VerbsLibrary verbs;
-    if (!verbs.library) {
-        return fail(format_text("{} cannot be loaded: install libibverbs and the library of the HCAs "
-                                "(libibverbs1 and ibverbs-providers, or libibverbs) ({})",
-                                IBVERBS_SONAME, verbs.library.problem()));
-    }
-    if (!verbs.library.missing().empty()) {
-        return fail(format_text("{} has no {}: install a newer libibverbs", IBVERBS_SONAME, verbs.library.missing()));
-    }
-    return verbs;
+    return load_functions<VerbsLibrary>(IBVERBS_SONAME,
+                                        "install libibverbs and the library of the HCAs (libibverbs1 and "
+                                        "ibverbs-providers, or libibverbs)",
+                                        "install a newer libibverbs");
 }
 
 Result<VerbsPort> VerbsPort::open(const PairRail& rail) {
@@ -119,8 +112,7 @@ Result<VerbsPort> VerbsPort::open(const PairRail& rail) {
     }
     port.domain = {port.library.alloc_pd(port.context.get()), {port.library.dealloc_pd}};
     if (!port.domain) {
-        const int code = errno;
-        return fail(format_text("no protection domain: {}", std::strerror(code)), code);
+        return os_failure("no protection domain");
     }
     return port;
 }

@@ -5,17 +5,16 @@
 #pragma once
 
 #include "config.h"
+#include "lib/base/dynamic_symbols.h"
 #include "lib/base/result.h"
 
 #ifdef HAVE_IBVERBS
 
 #include "lib/net/ip.h"
-#include "tools/verbs/dynamic_library.h"
 #include "tools/verbs/rail.h"
 
 #include <infiniband/verbs.h>
 #include <memory>
-#include <optional>
 #include <utility>
 
 namespace rdma_nccl {
@@ -24,28 +23,28 @@ namespace rdma_nccl {
 /// verbs.h with the same names do not apply. Posting and polling use the device's context (inline functions of
 /// verbs.h); all other calls use this struct.
 struct VerbsLibrary {
-    DynamicLibrary library{IBVERBS_SONAME};
-    decltype(&::ibv_get_device_list) get_device_list = library.needed("ibv_get_device_list");
-    decltype(&::ibv_free_device_list) free_device_list = library.needed("ibv_free_device_list");
-    decltype(&::ibv_get_device_name) get_device_name = library.needed("ibv_get_device_name");
-    decltype(&::ibv_open_device) open_device = library.needed("ibv_open_device");
-    decltype(&::ibv_close_device) close_device = library.needed("ibv_close_device");
-    decltype(&::ibv_query_device) query_device = library.needed("ibv_query_device");
+    Symbols symbols;
+    decltype(&::ibv_get_device_list) get_device_list = symbols.get("ibv_get_device_list");
+    decltype(&::ibv_free_device_list) free_device_list = symbols.get("ibv_free_device_list");
+    decltype(&::ibv_get_device_name) get_device_name = symbols.get("ibv_get_device_name");
+    decltype(&::ibv_open_device) open_device = symbols.get("ibv_open_device");
+    decltype(&::ibv_close_device) close_device = symbols.get("ibv_close_device");
+    decltype(&::ibv_query_device) query_device = symbols.get("ibv_query_device");
     /// Fills the struct only up to `link_layer`.
-    decltype(&::ibv_query_port) query_port = library.needed("ibv_query_port");
-    decltype(&::ibv_query_gid) query_gid = library.needed("ibv_query_gid");
-    decltype(&::ibv_alloc_pd) alloc_pd = library.needed("ibv_alloc_pd");
-    decltype(&::ibv_dealloc_pd) dealloc_pd = library.needed("ibv_dealloc_pd");
-    decltype(&::ibv_reg_mr) reg_mr = library.needed("ibv_reg_mr");
-    decltype(&::ibv_dereg_mr) dereg_mr = library.needed("ibv_dereg_mr");
-    decltype(&::ibv_create_cq) create_cq = library.needed("ibv_create_cq");
-    decltype(&::ibv_destroy_cq) destroy_cq = library.needed("ibv_destroy_cq");
-    decltype(&::ibv_create_qp) create_qp = library.needed("ibv_create_qp");
-    decltype(&::ibv_modify_qp) modify_qp = library.needed("ibv_modify_qp");
-    decltype(&::ibv_destroy_qp) destroy_qp = library.needed("ibv_destroy_qp");
+    decltype(&::ibv_query_port) query_port = symbols.get("ibv_query_port");
+    decltype(&::ibv_query_gid) query_gid = symbols.get("ibv_query_gid");
+    decltype(&::ibv_alloc_pd) alloc_pd = symbols.get("ibv_alloc_pd");
+    decltype(&::ibv_dealloc_pd) dealloc_pd = symbols.get("ibv_dealloc_pd");
+    decltype(&::ibv_reg_mr) reg_mr = symbols.get("ibv_reg_mr");
+    decltype(&::ibv_dereg_mr) dereg_mr = symbols.get("ibv_dereg_mr");
+    decltype(&::ibv_create_cq) create_cq = symbols.get("ibv_create_cq");
+    decltype(&::ibv_destroy_cq) destroy_cq = symbols.get("ibv_destroy_cq");
+    decltype(&::ibv_create_qp) create_qp = symbols.get("ibv_create_qp");
+    decltype(&::ibv_modify_qp) modify_qp = symbols.get("ibv_modify_qp");
+    decltype(&::ibv_destroy_qp) destroy_qp = symbols.get("ibv_destroy_qp");
     // nullptr before rdma-core 28 and 34.
-    decltype(&::ibv_reg_mr_iova2) reg_mr_iova2 = library.optional("ibv_reg_mr_iova2");
-    decltype(&::ibv_reg_dmabuf_mr) reg_dmabuf_mr = library.optional("ibv_reg_dmabuf_mr");
+    decltype(&::ibv_reg_mr_iova2) reg_mr_iova2 = symbols.get_if_any("ibv_reg_mr_iova2");
+    decltype(&::ibv_reg_dmabuf_mr) reg_dmabuf_mr = symbols.get_if_any("ibv_reg_dmabuf_mr");
 
     /// Fails if the library is not installed.
     static Result<VerbsLibrary> load();

@@ -3,23 +3,17 @@
 // explain a slow result.
 #pragma once
 
-#include "lib/fabric/fabric.h"
-#include "lib/sys/sysroot.h"
 #include "lib/traffic/traffic.h"
 
-#include <chrono>
-#include <cstdint>
 #include <map>
-#include <optional>
-#include <string>
-#include <vector>
 
 namespace rdma_nccl {
 
 struct PortReading {
-    TrafficSample::Pair bytes;                     ///< in the port's own unit
-    std::optional<std::uint64_t> packets;          ///< sent and received; absent: it does not count them
-    std::map<std::string, std::uint64_t> explains; ///< by path below the port, "hw_counters/out_of_sequence"
+    TrafficSample::Pair bytes;            ///< in the port's own unit
+    std::optional<std::uint64_t> packets; ///< sent and received; absent: it does not count them
+    std::map<std::string, std::uint64_t, std::less<>>
+        explains; ///< by path below the port, "hw_counters/out_of_sequence"
 };
 
 class PortCounters {

@@ -6,6 +6,7 @@
 #include "lib/base/format.h"
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <cstring>
 #include <iterator>
@@ -17,6 +18,7 @@ namespace {
 
 constexpr std::uint32_t packet_number_mask = 0xff'ff'ff;
 constexpr std::uint8_t most_hops = 64;   // routed RoCE v2 fails with 1
+constexpr std::uint8_t most_retries = 7; // of lost packets: the field's maximum
 constexpr std::uint8_t rnr_timer = 12;   // 0.64 ms; never used, because writes need no receive request
 constexpr std::uint8_t rnr_for_ever = 7; // never used either
 
@@ -61,17 +63,13 @@ Result<void> to_init(const VerbsPort& port, ibv_qp* pair, unsigned pkey_index) {
     attributes.qp_access_flags = IBV_ACCESS_REMOTE_WRITE;
     const int code =
         port.library.modify_qp(pair, &attributes, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS);
-    if (code != 0) {
-        return fail(format_text("no queue pair on this port: {}", std::strerror(code)), code);
-    }
-    return {};
+    return code == 0 ? Result<void>() : os_failure("no queue pair on this port", code);
 }
 
-/// Returns true if the path needs a global header. On InfiniBand that is only between subnets, and for ports without a
-/// LID.
+/// Whether the path needs a global header: on InfiniBand only between subnets, and for ports without a LID.
 bool needs_global(const VerbsPort& port, const VerbsAddress& peer) {
     return port.rail.ethernet || peer.lid == 0 ||
-           !std::equal(peer.gid.begin(), peer.gid.begin() + 8, port.gid.bytes().begin());
+           !std::equal(peer.gid.bytes().begin(), peer.gid.bytes().begin() + 8, port.gid.bytes().begin());
 }
 
 ibv_ah_attr path_to(const VerbsPort& port, const VerbsAddress& peer, const VerbsService& service) {
@@ -81,7 +79,7 @@ ibv_ah_attr path_to(const VerbsPort& port, const VerbsAddress& peer, const Verbs
     path.sl = static_cast<std::uint8_t>(service.service_level);
     if (needs_global(port, peer)) {
         path.is_global = 1;
-        std::ranges::copy(peer.gid, path.grh.dgid.raw);
+        std::ranges::copy(peer.gid.bytes(), path.grh.dgid.raw);
         path.grh.sgid_index = static_cast<std::uint8_t>(port.rail.gid_index);
         path.grh.hop_limit = most_hops;
         path.grh.traffic_class = static_cast<std::uint8_t>(service.traffic_class);
@@ -92,12 +90,9 @@ ibv_ah_attr path_to(const VerbsPort& port, const VerbsAddress& peer, const Verbs
 } // namespace
 
 std::optional<ibv_mtu> mtu_of(unsigned bytes) {
-    for (const auto mtu : {IBV_MTU_256, IBV_MTU_512, IBV_MTU_1024, IBV_MTU_2048, IBV_MTU_4096}) {
-        if (bytes_of(mtu) == bytes) {
-            return mtu;
-        }
-    }
-    return std::nullopt;
+    constexpr std::array all{IBV_MTU_256, IBV_MTU_512, IBV_MTU_1024, IBV_MTU_2048, IBV_MTU_4096};
+    const auto* const found = std::ranges::find(all, bytes, bytes_of);
+    return found != all.end() ? std::optional(*found) : std::nullopt;
 }
 
 unsigned bytes_of(ibv_mtu mtu) {
@@ -117,7 +112,7 @@ unsigned affordable_depth(const ibv_device_attr& device, unsigned count, unsigne
 
 VerbsAddress address_of(const VerbsPort& port, const VerbsQueues& queues, const VerbsMemory& memory,
                         const VerbsMemory& mailbox, std::uint64_t offset, std::uint64_t writable) {
-    return {.gid = port.gid.bytes(),
+    return {.gid = port.gid,
             .lid = port.attributes.lid,
             .ethernet = port.rail.ethernet,
             .mtu = bytes_of(port.attributes.active_mtu),
@@ -134,7 +129,7 @@ VerbsLink link_to(const VerbsPort& port, const VerbsAddress& peer, unsigned mtu)
     return {.ethernet = port.rail.ethernet,
             .gid_index = port.rail.gid_index,
             .gid = port.gid.text(),
-            .peer_gid = IpAddress(peer.gid).text(),
+            .peer_gid = peer.gid.text(),
             .netdev = port.rail.netdev,
             .netdev_mtu = port.rail.netdev_mtu,
             .path_mtu = mtu};
@@ -159,7 +154,7 @@ Result<VerbsQueues> VerbsQueues::make(const VerbsPort& port, unsigned count, uns
                            {library.destroy_cq}};
     if (!queues.completions_) {
         const int code = errno;
-        return fail(format_text("no completion queue for {} writes: {}", count * depth, std::strerror(code)), code);
+        return os_failure(format_text("no completion queue for {} writes", count * depth), code);
     }
     std::random_device random;
     for (unsigned i = 0; i < count; ++i) {
@@ -180,8 +175,7 @@ std::vector<std::uint32_t> VerbsQueues::numbers() const {
     return numbers;
 }
 
-tl::expected<void, ConnectFailure> VerbsQueues::connect(const VerbsPort& port, const VerbsAddress& peer, unsigned mtu,
-                                                        const VerbsService& service) {
+int VerbsQueues::connect(const VerbsPort& port, const VerbsAddress& peer, unsigned mtu, const VerbsService& service) {
     for (std::size_t i = 0; i < pairs_.size(); ++i) {
         ibv_qp_attr attributes{};
         attributes.qp_state = IBV_QPS_RTR;
@@ -194,22 +188,22 @@ tl::expected<void, ConnectFailure> VerbsQueues::connect(const VerbsPort& port, c
         constexpr int ready_to_receive = IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
                                          IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER;
         if (const int code = port.library.modify_qp(pairs_[i].get(), &attributes, ready_to_receive); code != 0) {
-            return tl::unexpected(ConnectFailure{code});
+            return code;
         }
         attributes = {};
         attributes.qp_state = IBV_QPS_RTS;
         attributes.sq_psn = packet_numbers_[i];
         attributes.timeout = static_cast<std::uint8_t>(service.timeout);
-        attributes.retry_cnt = static_cast<std::uint8_t>(service.retries);
+        attributes.retry_cnt = most_retries;
         attributes.rnr_retry = rnr_for_ever;
         attributes.max_rd_atomic = 1;
         constexpr int ready_to_send = IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
                                       IBV_QP_SQ_PSN | IBV_QP_MAX_QP_RD_ATOMIC;
         if (const int code = port.library.modify_qp(pairs_[i].get(), &attributes, ready_to_send); code != 0) {
-            return tl::unexpected(ConnectFailure{code});
+            return code;
         }
     }
-    return {};
+    return 0;
 }
 
 } // namespace rdma_nccl

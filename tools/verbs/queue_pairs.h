@@ -2,25 +2,12 @@
 // The queue pairs of one end, with a common completion queue.
 #pragma once
 
-#include "tools/verbs/address.h"
+#include "tools/verbs/endpoint.h"
 #include "tools/verbs/memory.h"
-#include "tools/verbs/port.h"
 
 #ifdef HAVE_IBVERBS
 
-#include "tools/verbs/errors.h"
-
-#include <cstdint>
-#include <optional>
-#include <tl/expected.hpp>
-#include <vector>
-
 namespace rdma_nccl {
-
-/// Service parameters of queue pairs, as in ibv_qp_attr.
-struct VerbsService {
-    unsigned traffic_class = 0, service_level = 0, timeout = 14, retries = 7;
-};
 
 /// The number of completed writes of a poll, or the first failure.
 using Completions = tl::expected<unsigned, TransferFailure>;
@@ -42,9 +29,8 @@ public:
     [[nodiscard]] const std::vector<std::uint32_t>& packet_numbers() const { return packet_numbers_; }
     [[nodiscard]] std::size_t count() const { return pairs_.size(); }
 
-    /// Moves the queue pairs to RTS. `mtu` is in bytes. The error is an errno.
-    tl::expected<void, ConnectFailure> connect(const VerbsPort& port, const VerbsAddress& peer, unsigned mtu,
-                                               const VerbsService& service);
+    /// Moves the queue pairs to RTS. `mtu` is in bytes. Returns 0 or an errno.
+    int connect(const VerbsPort& port, const VerbsAddress& peer, unsigned mtu, const VerbsService& service);
 
     /// Posts a chain of writes. Returns 0 or an errno of the kernel or the library.
     int post(std::size_t pair, ibv_send_wr* writes) {

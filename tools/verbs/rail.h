@@ -30,15 +30,13 @@ struct PairRail {
 /// Limit for the memory of one end: half to write from, half to be written to, with one message per queue pair.
 inline constexpr std::uint64_t most_pair_memory = std::uint64_t{4} << 30;
 
-/// Returns the time for these bytes on the slowest link that still counts as working: 0.1e9 bit/s, a tenth of Soft-RoCE
-/// on a busy CPU.
+/// The time for these bytes on the slowest link that counts as working: 1e8 bit/s, a tenth of Soft-RoCE on a busy CPU.
 constexpr std::chrono::milliseconds slowest_transfer(std::uint64_t bytes) {
     constexpr std::uint64_t bytes_each_ms = 12'500;
     return std::chrono::milliseconds(bytes / bytes_each_ms);
 }
 
-/// Returns the time to create or check a pattern of these bytes on a slow CPU, with the copy to or from a GPU: 1e8
-/// bytes/s.
+/// The time to create or check a pattern of these bytes on a slow CPU, with the copy to or from a GPU: 1e8 bytes/s.
 constexpr std::chrono::milliseconds slowest_pattern(std::uint64_t bytes) {
     constexpr std::uint64_t bytes_each_ms = 100'000;
     return std::chrono::milliseconds(bytes / bytes_each_ms);

@@ -5,13 +5,11 @@
 #include "lib/net/tcp.h"
 #include "tools/verbs/figures.h"
 
-#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <poll.h>
 #include <sys/socket.h>
 #include <utility>
-#include <vector>
 
 namespace rdma_nccl {
 
@@ -30,13 +28,9 @@ tl::unexpected<Error> failed(std::string_view what, const IpAddress& address, in
     return fail(format_text("TCP: {} {}: {}", what, address.text(), std::strerror(code)), code);
 }
 
-Result<UniqueFd> bound_socket(const IpAddress& address) {
-    const auto local = socket_address(address, 0, address.is_ipv4() ? AF_INET : AF_INET6);
-    UniqueFd socket(::socket(local.storage.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
-    if (!socket || ::bind(socket.get(), local.get(), local.length) != 0) {
-        return failed("no socket on", address, errno);
-    }
-    return socket;
+Result<UniqueFd> socket_on(const IpAddress& address) {
+    auto socket = bound_socket(socket_address(address, 0), SOCK_STREAM);
+    return socket ? std::move(socket) : failed("no socket on", address, socket.error().os_error);
 }
 
 /// Calls `ready(index)` for sockets with events, until it returns false, the time is over or `stop` returns true.
@@ -86,9 +80,9 @@ std::vector<UniqueFd> accept_all(int listener, unsigned connections, const Stop&
 Result<std::vector<UniqueFd>> connect_all(const IpAddress& from, const IpAddress& to, std::uint16_t port,
                                           unsigned connections, const Stop& stop) {
     std::vector<UniqueFd> sockets;
-    const auto target = socket_address(to, port, to.is_ipv4() ? AF_INET : AF_INET6);
+    const auto target = socket_address(to, port);
     for (unsigned i = 0; i < connections; ++i) {
-        auto socket = bound_socket(from);
+        auto socket = socket_on(from);
         if (!socket) {
             return tl::unexpected(socket.error());
         }
@@ -111,8 +105,7 @@ Result<std::vector<UniqueFd>> connect_all(const IpAddress& from, const IpAddress
     return sockets;
 }
 
-/// Measures what `move(socket, more)` transfers on sockets with events, for `time` and `longer`. It clears `more` at
-/// the end.
+/// Measures what `move(socket, more)` transfers for `time` and `longer`. It clears `more` at the end.
 template<typename Move>
 TcpBandwidth transfer(const std::vector<UniqueFd>& sockets, short events, milliseconds time, milliseconds longer,
                       const Stop& stop, const Move& move) {
@@ -137,7 +130,7 @@ TcpBandwidth transfer(const std::vector<UniqueFd>& sockets, short events, millis
 } // namespace
 
 Result<TcpReceiver> TcpReceiver::listen(const IpAddress& address) {
-    auto socket = bound_socket(address);
+    auto socket = socket_on(address);
     if (!socket) {
         return tl::unexpected(socket.error());
     }

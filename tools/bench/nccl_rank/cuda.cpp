@@ -8,13 +8,14 @@
 namespace rdma_nccl::bench {
 
 Result<CudaLibrary> CudaLibrary::load() {
-    CudaLibrary cuda;
-    if (!cuda.library) {
+    const auto symbols = Symbols::load("libcuda.so.1");
+    if (!symbols) {
         return fail(format_text("no GPU: libcuda.so.1 is not there, which comes with NVIDIA's driver ({})",
-                                cuda.library.problem()));
+                                symbols.error().message));
     }
-    if (!cuda.library.missing().empty()) {
-        return fail(format_text("libcuda.so.1 has no {}: NVIDIA's driver is too old", cuda.library.missing()));
+    CudaLibrary cuda{*symbols};
+    if (!cuda.symbols.missing().empty()) {
+        return fail(format_text("libcuda.so.1 has no {}: NVIDIA's driver is too old", cuda.symbols.missing()));
     }
     int count = 0;
     const auto counted = cuda.check(cuda.init(0), "no GPU: cuInit").and_then([&] {
@@ -62,57 +63,44 @@ Result<std::vector<CudaDeviceInfo>> list_devices(const CudaLibrary& cuda) {
 
 Result<CudaDevice> CudaDevice::open(const CudaLibrary& cuda, unsigned index) {
     CudaDevice gpu(cuda);
-    return cuda.check(cuda.device(&gpu.device_, static_cast<int>(index)), format_text("GPU {}", index))
+    CUcontext context = nullptr;
+    CUstream stream = nullptr;
+    auto& device = gpu.context_.get_deleter().device;
+    return cuda.check(cuda.device(&device, static_cast<int>(index)), format_text("GPU {}", index))
         .and_then([&] {
-            return cuda.check(cuda.retain_context(&gpu.context_, gpu.device_),
-                              format_text("GPU {} cannot be used", index));
+            return cuda.check(cuda.retain_context(&context, device), format_text("GPU {} cannot be used", index));
         })
-        .and_then([&] { return cuda.check(cuda.set_context(gpu.context_), "cuCtxSetCurrent"); })
-        .and_then(
-            [&] { return cuda.check(cuda.create_stream(&gpu.stream_, CU_STREAM_NON_BLOCKING), "cuStreamCreate"); })
-        .map([&] { return std::move(gpu); });
-}
-
-CudaDevice::~CudaDevice() {
-    if (stream_ != nullptr) {
-        (void)cuda_->destroy_stream(stream_);
-    }
-    if (context_ != nullptr) {
-        (void)cuda_->release_context(device_);
-    }
+        .and_then([&] {
+            gpu.context_.reset(context);
+            return cuda.check(cuda.set_context(context), "cuCtxSetCurrent");
+        })
+        .and_then([&] { return cuda.check(cuda.create_stream(&stream, CU_STREAM_NON_BLOCKING), "cuStreamCreate"); })
+        .map([&] {
+            gpu.stream_.reset(stream);
+            return std::move(gpu);
+        });
 }
 
 Result<CudaMemory> CudaMemory::allocate(const CudaDevice& gpu, std::size_t size) {
-    CudaMemory memory(gpu, size);
+    CUdeviceptr address = 0;
     return gpu.cuda()
-        .check(gpu.cuda().allocate(&memory.address_, size),
+        .check(gpu.cuda().allocate(&address, size),
                format_text("{} of the GPU's memory cannot be had (smaller sizes: -e)", format_bytes(size)))
-        .map([&] { return std::move(memory); });
-}
-
-CudaMemory::~CudaMemory() {
-    if (address_ != 0) {
-        (void)gpu_->cuda().free(address_);
-    }
-}
-
-std::byte* CudaMemory::at(std::size_t offset) const {
-    // NCCL takes GPU addresses as pointers.
-    return reinterpret_cast<std::byte*>(address_ + offset); // NOLINT
+        .map([&] { return CudaMemory(gpu, address, size); });
 }
 
 Result<void> CudaMemory::spoil() const {
     constexpr unsigned char all_ones = 0xFF; // NaN in all floating types
-    return gpu_->cuda().check(gpu_->cuda().fill(address_, all_ones, size_, gpu_->stream()), "cuMemsetD8Async");
+    return gpu_->cuda().check(gpu_->cuda().fill(address(0), all_ones, size_, gpu_->stream()), "cuMemsetD8Async");
 }
 
 Result<void> CudaMemory::write(std::size_t offset, std::span<const std::byte> bytes) const {
-    return gpu_->cuda().check(gpu_->cuda().to_device(address_ + offset, bytes.data(), bytes.size(), gpu_->stream()),
+    return gpu_->cuda().check(gpu_->cuda().to_device(address(offset), bytes.data(), bytes.size(), gpu_->stream()),
                               "cuMemcpyHtoDAsync");
 }
 
 Result<void> CudaMemory::read(std::size_t offset, std::span<std::byte> bytes) const {
-    return gpu_->cuda().check(gpu_->cuda().to_host(bytes.data(), address_ + offset, bytes.size()), "cuMemcpyDtoH");
+    return gpu_->cuda().check(gpu_->cuda().to_host(bytes.data(), address(offset), bytes.size()), "cuMemcpyDtoH");
 }
 
 } // namespace rdma_nccl::bench

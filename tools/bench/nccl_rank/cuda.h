@@ -1,18 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-// CUDA's driver library, loaded on demand, and one GPU, with the functions that a rank needs. The library comes with
-// the driver and has a stable interface, so no run-time library of a certain CUDA release is needed. NCCL's own
-// run-time library uses the current context.
+// CUDA's driver library, loaded on demand, and one GPU. The library comes with the driver and has a stable interface,
+// so no run-time library of a certain CUDA release is needed. NCCL's own one uses the current context.
 #pragma once
 
+#include "lib/base/dynamic_symbols.h"
 #include "lib/base/result.h"
-#include "tools/verbs/dynamic_library.h"
 
 #include <cstddef>
 #include <cuda.h>
+#include <memory>
 #include <span>
 #include <string>
 #include <string_view>
-#include <utility>
 #include <vector>
 
 namespace rdma_nccl::bench {
@@ -20,10 +19,10 @@ namespace rdma_nccl::bench {
 // <cuda.h> renames functions when they change, so look up the name that it uses.
 #define RN_TEXT_OF(function) #function
 // NOLINTNEXTLINE(bugprone-macro-parentheses): a name that is declared
-#define RN_CUDA(name, function) decltype(&::function) name = library.needed(RN_TEXT_OF(function))
+#define RN_CUDA(name, function) decltype(&::function) name = symbols.get(RN_TEXT_OF(function))
 
 struct CudaLibrary {
-    DynamicLibrary library{"libcuda.so.1"};
+    Symbols symbols;
     RN_CUDA(init, cuInit);
     RN_CUDA(error_string, cuGetErrorString);
     RN_CUDA(device_count, cuDeviceGetCount);
@@ -63,37 +62,30 @@ Result<std::vector<CudaDeviceInfo>> list_devices(const CudaLibrary& cuda);
 class CudaDevice {
 public:
     static Result<CudaDevice> open(const CudaLibrary& cuda, unsigned index);
-    CudaDevice(CudaDevice&& other) noexcept
-        : cuda_(other.cuda_), device_(other.device_), context_(std::exchange(other.context_, nullptr)),
-          stream_(std::exchange(other.stream_, nullptr)) {}
-    CudaDevice(const CudaDevice&) = delete;
-    CudaDevice& operator=(const CudaDevice&) = delete;
-    CudaDevice& operator=(CudaDevice&&) = delete;
-    ~CudaDevice();
 
     [[nodiscard]] const CudaLibrary& cuda() const { return *cuda_; }
-    [[nodiscard]] CUstream stream() const { return stream_; }
+    [[nodiscard]] CUstream stream() const { return stream_.get(); }
 
 private:
-    explicit CudaDevice(const CudaLibrary& cuda) : cuda_(&cuda) {}
+    struct ReleaseContext {
+        const CudaLibrary* cuda;
+        CUdevice device;
+        void operator()(CUcontext /*context*/) const { (void)cuda->release_context(device); }
+    };
+    explicit CudaDevice(const CudaLibrary& cuda)
+        : cuda_(&cuda), context_(nullptr, {&cuda, 0}), stream_(nullptr, cuda.destroy_stream) {}
+
     const CudaLibrary* cuda_;
-    CUdevice device_ = 0;
-    CUcontext context_ = nullptr;
-    CUstream stream_ = nullptr;
+    std::unique_ptr<CUctx_st, ReleaseContext> context_;
+    std::unique_ptr<CUstream_st, decltype(CudaLibrary::destroy_stream)> stream_;
 };
 
 /// Memory of a GPU. `gpu` must outlive it.
 class CudaMemory {
 public:
     static Result<CudaMemory> allocate(const CudaDevice& gpu, std::size_t size);
-    CudaMemory(CudaMemory&& other) noexcept
-        : gpu_(other.gpu_), address_(std::exchange(other.address_, 0)), size_(other.size_) {}
-    CudaMemory(const CudaMemory&) = delete;
-    CudaMemory& operator=(const CudaMemory&) = delete;
-    CudaMemory& operator=(CudaMemory&&) = delete;
-    ~CudaMemory();
 
-    [[nodiscard]] std::byte* at(std::size_t offset) const;
+    [[nodiscard]] std::byte* at(std::size_t offset) const { return memory_.get() + offset; }
     [[nodiscard]] std::size_t size() const { return size_; }
 
     // spoil() and write() use the GPU's stream, so they precede what is put into it later. The default stream of the
@@ -106,9 +98,19 @@ public:
     [[nodiscard]] Result<void> read(std::size_t offset, std::span<std::byte> bytes) const;
 
 private:
-    CudaMemory(const CudaDevice& gpu, std::size_t size) : gpu_(&gpu), size_(size) {}
+    /// NCCL takes GPU addresses as pointers.
+    struct Free {
+        const CudaLibrary* cuda;
+        void operator()(std::byte* memory) const { (void)cuda->free(reinterpret_cast<CUdeviceptr>(memory)); } // NOLINT
+    };
+    CudaMemory(const CudaDevice& gpu, CUdeviceptr address, std::size_t size)
+        : gpu_(&gpu), memory_(reinterpret_cast<std::byte*>(address), Free{&gpu.cuda()}), size_(size) {} // NOLINT
+    [[nodiscard]] CUdeviceptr address(std::size_t offset) const {
+        return reinterpret_cast<CUdeviceptr>(at(offset)); // NOLINT
+    }
+
     const CudaDevice* gpu_;
-    CUdeviceptr address_ = 0;
+    std::unique_ptr<std::byte, Free> memory_;
     std::size_t size_;
 };
 

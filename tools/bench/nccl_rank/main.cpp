@@ -1,17 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 // rdma-nccl-bench: one rank of `rdma-nccl bench`, on one GPU. It gets its order from the process that started it
 // (tools/bench/rank/channel.h). `rdma-nccl-bench --probe [LIBRARY]` prints this node's GPUs and NCCL as JSON.
-#include "lib/base/format.h"
 #include "lib/base/json.h"
-#include "lib/base/text.h"
 #include "tools/bench/nccl_rank/nccl.h"
 #include "tools/common/print.h"
 
+#include <array>
 #include <cstdio>
-#include <cstdlib>
 #include <cstring>
 #include <exception>
-#include <string>
+#include <sodium.h>
 
 namespace {
 
@@ -21,25 +19,15 @@ constexpr int exit_failed = 1;
 constexpr int exit_bad_line = 2;
 
 std::string to_hex(const ncclUniqueId& id) {
-    std::string text;
-    for (const char byte : id.internal) {
-        text += format_text("{:02x}", static_cast<unsigned>(static_cast<unsigned char>(byte)));
-    }
-    return text;
+    std::array<char, 2 * sizeof id.internal + 1> text{};
+    return sodium_bin2hex(text.data(), text.size(), reinterpret_cast<const unsigned char*>(id.internal), // NOLINT
+                          sizeof id.internal);
 }
 
 bool from_hex(const std::string& text, ncclUniqueId& id) {
-    if (text.size() != 2 * sizeof id.internal) {
-        return false;
-    }
-    for (std::size_t i = 0; i < sizeof id.internal; ++i) {
-        const auto byte = parse_number<unsigned>(std::string_view(text).substr(2 * i, 2), 16);
-        if (!byte) {
-            return false;
-        }
-        id.internal[i] = static_cast<char>(static_cast<unsigned char>(*byte));
-    }
-    return true;
+    return text.size() == 2 * sizeof id.internal &&
+           sodium_hex2bin(reinterpret_cast<unsigned char*>(id.internal), sizeof id.internal, text.data(), // NOLINT
+                          text.size(), nullptr, nullptr, nullptr) == 0;
 }
 
 Json probe(const std::string& library) {
@@ -108,14 +96,14 @@ NcclResult<void> run_rank(RankChannel& channel) {
     }
     const auto order = heard ? read_order(*heard) : tl::unexpected(heard.error());
     if (!order) {
-        return tl::unexpected(NcclFailure{order.error().message, false});
+        return tl::unexpected(order.error());
     }
     channel.at("loading CUDA and NCCL");
     const auto cuda = CudaLibrary::load();
     const auto nccl = cuda ? NcclLibrary::load(order->library) : tl::unexpected(cuda.error());
     const auto gpu = nccl ? CudaDevice::open(*cuda, order->gpu) : tl::unexpected(nccl.error());
     if (!gpu) {
-        return tl::unexpected(NcclFailure{gpu.error().message, false});
+        return tl::unexpected(gpu.error());
     }
     const auto id = agree_on_id(channel, *order, *nccl);
     if (!id) {
@@ -128,11 +116,7 @@ NcclResult<void> run_rank(RankChannel& channel) {
     }
     measure_all(*communicator, order->work, channel);
     channel.at("ending (ncclCommDestroy)");
-    if (auto destroyed = communicator->destroy(); !destroyed) {
-        return destroyed;
-    }
-    channel.say({{"done", {{"library", nccl->text()}}}});
-    return {};
+    return communicator->destroy().map([&] { channel.say({{"done", {{"library", nccl->text()}}}}); });
 }
 
 int start(int argc, char** argv) {
@@ -145,8 +129,7 @@ int start(int argc, char** argv) {
         return exit_bad_line;
     }
     RankChannel channel(channel_fd);
-    const auto done = run_rank(channel);
-    if (!done) {
+    if (const auto done = run_rank(channel); !done) {
         end_failed(channel, done.error());
     }
     return 0;

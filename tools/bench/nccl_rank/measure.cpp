@@ -21,10 +21,6 @@ constexpr int exit_failed = 1;
 constexpr std::size_t staging_size = std::size_t{16} << 20; // host memory, to fill and compare
 constexpr std::size_t scratch_size = 256;                   // GPU memory, for values that ranks exchange
 
-tl::unexpected<NcclFailure> of_cuda(const Error& error) {
-    return tl::unexpected(NcclFailure{error.message, false});
-}
-
 /// One operation at one size.
 struct Item {
     CollectiveCall call;
@@ -40,16 +36,16 @@ public:
           receive_(std::move(receive)), scratch_(std::move(scratch)), staging_(std::min(staging_size, send_.size())) {}
 
     [[nodiscard]] Item item_of(Collective operation, std::uint64_t size) const {
-        Item item;
-        item.call.operation = operation;
-        item.call.type = nccl_type(work_.type).value_or(ncclFloat);
-        item.call.type_size = size_of_type(work_.type).value_or(4);
-        item.call.reduction = nccl_reduction(work_.redop).value_or(ncclSum);
-        item.call.root = work_.root;
-        item.counts = counts_of(operation, size, item.call.type_size, communicator_.ranks());
-        item.call.count = item.counts.count;
-        item.bytes = item.counts.most() * item.call.type_size;
-        return item;
+        const unsigned type_size = size_of_type(work_.type).value_or(4);
+        const auto counts = counts_of(operation, size, type_size, communicator_.ranks());
+        return {.call = {.operation = operation,
+                         .count = counts.count,
+                         .type = nccl_type(work_.type).value_or(ncclFloat),
+                         .type_size = type_size,
+                         .reduction = nccl_reduction(work_.redop).value_or(ncclSum),
+                         .root = work_.root},
+                .counts = counts,
+                .bytes = counts.most() * type_size};
     }
 
     /// Reports `what` now and repeatedly while it makes progress.
@@ -78,8 +74,7 @@ public:
     }
 
 private:
-    /// Returns the call with its buffers. The calls of a batch use the whole memory in turn, so that no cache speeds up
-    /// small sizes.
+    /// Adds the buffers. A batch's calls use the whole memory in turn, so that no cache speeds up small sizes.
     [[nodiscard]] CollectiveCall placed(const Item& item, bool in_place, unsigned iteration) const {
         auto call = item.call;
         const std::uint64_t places = item.bytes > 0 ? send_.size() / item.bytes : 1;
@@ -200,13 +195,13 @@ private:
                         sent_tile(settings, communicator_.rank()));
         });
         if (!ready) {
-            return of_cuda(ready.error());
+            return tl::unexpected(ready.error());
         }
         return communicator_.sum(0, scratch_)
             .and_then([&](double) { return calls_of(item, in_place)(0, 1); })
             .and_then([&]() -> NcclResult<double> {
                 const auto wrong = compare(item, in_place, settings);
-                return wrong ? communicator_.sum(static_cast<double>(*wrong), scratch_) : of_cuda(wrong.error());
+                return wrong ? communicator_.sum(static_cast<double>(*wrong), scratch_) : tl::unexpected(wrong.error());
             })
             .map([](double sum) { return static_cast<std::uint64_t>(std::llround(sum)); });
     }
@@ -232,7 +227,7 @@ void measure_all(const Communicator& communicator, const Work& work, const RankC
     auto receive = send ? CudaMemory::allocate(communicator.gpu(), size) : tl::unexpected(send.error());
     auto scratch = receive ? CudaMemory::allocate(communicator.gpu(), scratch_size) : tl::unexpected(receive.error());
     if (!scratch) {
-        end_failed(channel, {scratch.error().message, false});
+        end_failed(channel, scratch.error());
     }
     Measurement measurement(communicator, work, channel, std::move(*send), std::move(*receive), std::move(*scratch));
     for (const auto operation : work.operations) {

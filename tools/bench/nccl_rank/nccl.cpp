@@ -2,30 +2,18 @@
 #include "tools/bench/nccl_rank/nccl.h"
 
 #include "lib/base/format.h"
-#include "lib/base/lists.h"
 #include "lib/base/text.h"
 #include "lib/nccl_log/messages.h"
 
+#include <algorithm>
 #include <array>
 #include <cstring>
 #include <sched.h>
+#include <vector>
 
 namespace rdma_nccl::bench {
 
 namespace {
-
-/// Returns the file of the library that contains the function.
-std::string file_of(void* address, const std::string& fallback) {
-    Dl_info info{};
-    return ::dladdr(address, &info) != 0 && info.dli_fname != nullptr ? info.dli_fname : fallback;
-}
-
-/// Up to 2.8 the format is 2708, from 2.9 it is 20900 (nccl.h, NCCL_VERSION).
-std::string version_text(int version) {
-    const int major = version < 10000 ? version / 1000 : version / 10000;
-    const int rest = version < 10000 ? version % 1000 : version % 10000;
-    return format_text("{}.{}.{}", major, rest / 100, rest % 100);
-}
 
 /// Returns advice for a result, used if NCCL's message names no cause (user guide, "Errors").
 std::string_view advice_for(ncclResult_t result) {
@@ -44,45 +32,41 @@ std::string_view advice_for(ncclResult_t result) {
     }
 }
 
-template<typename Value>
-struct Named {
-    std::string_view name;
-    Value value;
-};
+// type_names() and reduction_names() are in the order of nccl.h's enumerators.
+static_assert(ncclInt8 == 0 && ncclUint64 == 5 && ncclFloat16 == 6 && ncclBfloat16 == 9);
+static_assert(ncclSum == 0 && ncclProd == 1 && ncclMax == 2 && ncclMin == 3 && ncclAvg == 4);
 
-constexpr auto types = std::to_array<Named<ncclDataType_t>>({{"int8", ncclInt8},
-                                                             {"uint8", ncclUint8},
-                                                             {"int32", ncclInt32},
-                                                             {"uint32", ncclUint32},
-                                                             {"int64", ncclInt64},
-                                                             {"uint64", ncclUint64},
-                                                             {"half", ncclFloat16},
-                                                             {"float", ncclFloat32},
-                                                             {"double", ncclFloat64},
-                                                             {"bfloat16", ncclBfloat16}});
-
-constexpr auto reductions = std::to_array<Named<ncclRedOp_t>>(
-    {{"sum", ncclSum}, {"prod", ncclProd}, {"max", ncclMax}, {"min", ncclMin}, {"avg", ncclAvg}});
+template<typename Enumerator>
+std::optional<Enumerator> enumerator_of(const std::vector<std::string_view>& names, std::string_view name) {
+    const auto found = std::ranges::find(names, name);
+    return found != names.end() ? std::optional(static_cast<Enumerator>(found - names.begin())) : std::nullopt;
+}
 
 } // namespace
 
 Result<NcclLibrary> NcclLibrary::load(const std::string& path) {
-    NcclLibrary nccl{.library = DynamicLibrary(path.c_str()), .path = path};
-    if (!nccl.library) {
+    const auto symbols = Symbols::load(path.c_str());
+    if (!symbols) {
         return fail(format_text("NCCL cannot be loaded: {}; name the one of your Python environment or container: "
                                 "--nccl DIRECTORY",
-                                nccl.library.problem()));
+                                symbols.error().message));
     }
-    if (!nccl.library.missing().empty()) {
-        return fail(format_text("{} has no {}: NCCL 2.7 or newer is needed", path, nccl.library.missing()));
+    NcclLibrary nccl{.symbols = *symbols, .path = path};
+    if (!nccl.symbols.missing().empty()) {
+        return fail(format_text("{} has no {}: NCCL 2.7 or newer is needed", path, nccl.symbols.missing()));
     }
     (void)nccl.get_version(&nccl.version);
-    nccl.path = file_of(nccl.library.optional("ncclGetVersion").address, path);
+    Dl_info info{};
+    if (::dladdr(nccl.symbols.get_if_any("ncclGetVersion").value, &info) != 0 && info.dli_fname != nullptr) {
+        nccl.path = info.dli_fname;
+    }
     return nccl;
 }
 
 std::string NcclLibrary::text() const {
-    return format_text("NCCL {} ({})", version_text(version), path);
+    const int unit = version < 10000 ? 1000 : 10000; // up to 2.8 it is 2708, from 2.9 on 20900 (nccl.h, NCCL_VERSION)
+    const int rest = version % unit;
+    return format_text("NCCL {}.{}.{} ({})", version / unit, rest / 100, rest % 100, path);
 }
 
 NcclFailure NcclLibrary::failure(std::string_view what, ncclResult_t result, ncclComm_t communicator) const {
@@ -96,28 +80,22 @@ NcclFailure NcclLibrary::failure(std::string_view what, ncclResult_t result, ncc
 }
 
 std::optional<ncclDataType_t> nccl_type(std::string_view name) {
-    const auto* const found = find_by(types, &Named<ncclDataType_t>::name, name);
-    return found != nullptr ? std::optional(found->value) : std::nullopt;
+    return enumerator_of<ncclDataType_t>(type_names(), name);
 }
 
 std::optional<ncclRedOp_t> nccl_reduction(std::string_view name) {
-    const auto* const found = find_by(reductions, &Named<ncclRedOp_t>::name, name);
-    return found != nullptr ? std::optional(found->value) : std::nullopt;
+    return enumerator_of<ncclRedOp_t>(reduction_names(), name);
 }
 
 NcclResult<void> Communicator::check(std::string_view what, ncclResult_t result) const {
-    if (result != ncclSuccess) {
-        return tl::unexpected(nccl_->failure(what, result, communicator_));
-    }
-    return {};
+    return result == ncclSuccess ? NcclResult<void>() : tl::unexpected(nccl_->failure(what, result, communicator_));
 }
 
 NcclResult<Communicator> Communicator::join(const NcclLibrary& nccl, const CudaDevice& gpu, const ncclUniqueId& id,
                                             unsigned rank, unsigned ranks) {
     Communicator joined(nccl, gpu, rank, ranks);
-    auto done = joined.check(
-        "ncclCommInitRank", nccl.init_rank(&joined.communicator_, static_cast<int>(ranks), id, static_cast<int>(rank)));
-    return done.map([&] { return std::move(joined); });
+    const auto result = nccl.init_rank(&joined.communicator_, static_cast<int>(ranks), id, static_cast<int>(rank));
+    return joined.check("ncclCommInitRank", result).map([&] { return joined; });
 }
 
 NcclResult<void> Communicator::destroy() {
@@ -125,8 +103,7 @@ NcclResult<void> Communicator::destroy() {
     return check("ncclCommDestroy", result);
 }
 
-/// Sends to and receives from other ranks. Send-recv goes around a ring: to the next rank, from the previous one.
-/// All-to-all does so with all ranks, for NCCL versions without a call for it.
+/// Send-recv goes around a ring; all-to-all is made of sends where NCCL has no call for it.
 ncclResult_t Communicator::exchange(const CollectiveCall& call) const {
     const bool all = call.operation == Collective::AllToAll;
     const std::size_t part = all ? call.count * call.type_size : 0;
@@ -180,7 +157,7 @@ NcclResult<void> Communicator::finish() const {
             return {};
         }
         if (state != CUDA_ERROR_NOT_READY) {
-            return tl::unexpected(NcclFailure{gpu_->cuda().check(state, "the GPU").error().message, false});
+            return tl::unexpected(gpu_->cuda().check(state, "the GPU").error());
         }
         auto error = ncclSuccess;
         const auto asked = nccl_->async_error(communicator_, &error);
@@ -195,19 +172,15 @@ NcclResult<double> Communicator::sum(double value, const CudaMemory& memory) con
     std::array<std::byte, sizeof value> bytes{};
     std::memcpy(bytes.data(), &value, sizeof value);
     if (const auto written = memory.write(0, bytes); !written) {
-        return tl::unexpected(NcclFailure{written.error().message, false});
+        return tl::unexpected(written.error());
     }
-    CollectiveCall call;
-    call.send = memory.at(0);
-    call.receive = memory.at(0);
-    call.count = 1;
-    call.type = ncclFloat64;
-    call.type_size = sizeof value;
+    const CollectiveCall call{
+        .send = memory.at(0), .receive = memory.at(0), .count = 1, .type = ncclFloat64, .type_size = sizeof value};
     if (auto done = start(call).and_then([this] { return finish(); }); !done) {
         return tl::unexpected(done.error());
     }
     if (const auto read = memory.read(0, bytes); !read) {
-        return tl::unexpected(NcclFailure{read.error().message, false});
+        return tl::unexpected(read.error());
     }
     std::memcpy(&value, bytes.data(), sizeof value);
     return value;

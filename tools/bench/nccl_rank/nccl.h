@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// NCCL, loaded on demand: the one that the user's program would use, not the one this program was built with. And a
-// rank's part in a communicator: the operations, on its GPU's stream.
+// NCCL, loaded on demand: the one that the user's program would use. And a rank's part in a communicator.
 #pragma once
 
+#include "lib/base/dynamic_symbols.h"
 #include "lib/base/result.h"
 #include "tools/bench/nccl_rank/cuda.h"
 #include "tools/bench/rank/channel.h"
 #include "tools/bench/rank/order.h"
-#include "tools/verbs/dynamic_library.h"
 
 #include <cstddef>
 #include <nccl.h>
@@ -21,6 +20,9 @@ namespace rdma_nccl::bench {
 
 /// A failed call, with its cause.
 struct NcclFailure {
+    NcclFailure(std::string text, bool is_remote) : words(std::move(text)), remote(is_remote) {}
+    NcclFailure(const Error& error) : words(error.message) {} // NOLINT(google-explicit-constructor): of CUDA, or local
+
     std::string words;
     bool remote = false; ///< caused by another rank's failure
 };
@@ -29,29 +31,29 @@ template<typename T>
 using NcclResult = tl::expected<T, NcclFailure>;
 
 struct NcclLibrary {
-    DynamicLibrary library;
+    Symbols symbols;
     std::string path; ///< of the file
-    decltype(&::ncclGetVersion) get_version = library.needed("ncclGetVersion");
-    decltype(&::ncclGetUniqueId) get_unique_id = library.needed("ncclGetUniqueId");
-    decltype(&::ncclCommInitRank) init_rank = library.needed("ncclCommInitRank");
-    decltype(&::ncclCommDestroy) destroy = library.needed("ncclCommDestroy");
-    decltype(&::ncclCommGetAsyncError) async_error = library.needed("ncclCommGetAsyncError");
-    decltype(&::ncclGetErrorString) error_string = library.needed("ncclGetErrorString");
-    decltype(&::ncclAllReduce) all_reduce = library.needed("ncclAllReduce");
-    decltype(&::ncclAllGather) all_gather = library.needed("ncclAllGather");
-    decltype(&::ncclReduceScatter) reduce_scatter = library.needed("ncclReduceScatter");
-    decltype(&::ncclBroadcast) broadcast = library.needed("ncclBroadcast");
-    decltype(&::ncclSend) send = library.needed("ncclSend");
-    decltype(&::ncclRecv) receive = library.needed("ncclRecv");
-    decltype(&::ncclGroupStart) group_start = library.needed("ncclGroupStart");
-    decltype(&::ncclGroupEnd) group_end = library.needed("ncclGroupEnd");
+    decltype(&::ncclGetVersion) get_version = symbols.get("ncclGetVersion");
+    decltype(&::ncclGetUniqueId) get_unique_id = symbols.get("ncclGetUniqueId");
+    decltype(&::ncclCommInitRank) init_rank = symbols.get("ncclCommInitRank");
+    decltype(&::ncclCommDestroy) destroy = symbols.get("ncclCommDestroy");
+    decltype(&::ncclCommGetAsyncError) async_error = symbols.get("ncclCommGetAsyncError");
+    decltype(&::ncclGetErrorString) error_string = symbols.get("ncclGetErrorString");
+    decltype(&::ncclAllReduce) all_reduce = symbols.get("ncclAllReduce");
+    decltype(&::ncclAllGather) all_gather = symbols.get("ncclAllGather");
+    decltype(&::ncclReduceScatter) reduce_scatter = symbols.get("ncclReduceScatter");
+    decltype(&::ncclBroadcast) broadcast = symbols.get("ncclBroadcast");
+    decltype(&::ncclSend) send = symbols.get("ncclSend");
+    decltype(&::ncclRecv) receive = symbols.get("ncclRecv");
+    decltype(&::ncclGroupStart) group_start = symbols.get("ncclGroupStart");
+    decltype(&::ncclGroupEnd) group_end = symbols.get("ncclGroupEnd");
 
     // Null in releases without them. The types are spelled out because the nccl.h used for the build may be older, too.
     /// Since 2.13.
-    const char* (*last_error)(ncclComm_t comm) = library.optional("ncclGetLastError");
+    const char* (*last_error)(ncclComm_t comm) = symbols.get_if_any("ncclGetLastError");
     /// Since 2.28.
     ncclResult_t (*all_to_all)(const void*, void*, std::size_t, ncclDataType_t, ncclComm_t,
-                               cudaStream_t) = library.optional("ncclAlltoAll");
+                               cudaStream_t) = symbols.get_if_any("ncclAlltoAll");
 
     int version = 0; ///< 22809 is 2.28.9
 
@@ -84,15 +86,8 @@ public:
     /// Called by all ranks at the same time, with the same id. `nccl` and `gpu` must outlive the result.
     static NcclResult<Communicator> join(const NcclLibrary& nccl, const CudaDevice& gpu, const ncclUniqueId& id,
                                          unsigned rank, unsigned ranks);
-    Communicator(Communicator&& other) noexcept
-        : nccl_(other.nccl_), gpu_(other.gpu_), communicator_(std::exchange(other.communicator_, nullptr)),
-          rank_(other.rank_), ranks_(other.ranks_) {}
-    Communicator(const Communicator&) = delete;
-    Communicator& operator=(const Communicator&) = delete;
-    Communicator& operator=(Communicator&&) = delete;
-    ~Communicator() = default; ///< no ncclCommDestroy: after a failure it may wait for ranks that are gone
 
-    /// Also waits for the other ranks.
+    /// Also waits for the other ranks. No destructor does so: after a failure it may wait for ranks that are gone.
     NcclResult<void> destroy();
 
     [[nodiscard]] unsigned rank() const { return rank_; }

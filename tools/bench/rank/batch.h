@@ -1,9 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Batches of calls that ranks measure, on GPUs and in host memory. Each batch has as many calls as there is time for,
-// the same number on all ranks. Ranks report progress meanwhile.
+// Batches of calls that ranks measure: as many as there is time for, and the same number on all ranks.
 #pragma once
 
-#include "lib/base/result.h"
 #include "tools/bench/rank/channel.h"
 #include "tools/bench/rank/order.h"
 
@@ -16,8 +14,7 @@
 
 namespace rdma_nccl::bench {
 
-/// Reports the current activity while it makes progress. A run without RDMA may be a hundred times slower than one with
-/// RDMA, and must not count as a hang.
+/// Reports the current activity while it makes progress: a run without RDMA may be slow, and must not count as a hang.
 class RankProgress {
 public:
     explicit RankProgress(const RankChannel& channel) : channel_(channel) {}

@@ -2,7 +2,6 @@
 #include "tools/bench/rank/channel.h"
 
 #include "lib/base/format.h"
-#include "lib/base/json.h"
 
 #include <array>
 #include <cerrno>

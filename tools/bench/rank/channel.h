@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A rank's end of the connection to the process that started it. It carries JSON objects, one per line, on a descriptor
-// of its own, because NCCL prints its logs to standard output.
+// A rank's end of the connection to the process that started it: a JSON object per line. NCCL's logs go to stdout.
 #pragma once
 
 #include "lib/base/json.h"
@@ -22,10 +21,9 @@ public:
     /// Sets close-on-exec on `fd`: the channel must close when the rank ends, even if the rank started other programs.
     explicit RankChannel(int fd);
 
-    /// Sends `message`. Ignores errors: if the other side is gone, this process is about to be killed.
+    /// Ignores errors: if the other side is gone, this process is about to be killed.
     void say(const Json& message) const;
-    /// Reports the current activity.
-    void at(std::string_view what) const { say({{"at", what}}); }
+    void at(std::string_view what) const { say({{"at", what}}); } ///< reports the current activity
     /// Waits for the next line with this key and returns its value. Fails when the other side is gone.
     Result<Json> hear(const char* key);
 

@@ -4,7 +4,6 @@
 #include "lib/base/format.h"
 #include "lib/base/lists.h"
 #include "lib/base/text.h"
-#include "tools/common/json_fields.h"
 
 #include <algorithm>
 #include <array>
@@ -33,6 +32,7 @@ struct TypeSize {
     unsigned bytes;
 };
 
+// In the order of ncclDataType_t (nccl.h).
 constexpr auto types = std::to_array<TypeSize>({{"int8", 1},
                                                 {"uint8", 1},
                                                 {"int32", 4},
@@ -148,20 +148,20 @@ std::vector<std::string_view> type_names() {
 }
 
 std::vector<std::string_view> reduction_names() {
-    return {"sum", "prod", "max", "min", "avg"};
+    return {"sum", "prod", "max", "min", "avg"}; // in the order of ncclRedOp_t
 }
 
 Times times_of(std::vector<double> seconds, std::uint64_t bytes, double bus_factor) {
     std::sort(seconds.begin(), seconds.end());
     const std::size_t half = seconds.size() / 2;
     const double median = seconds.size() % 2 == 1 ? seconds[half] : (seconds[half - 1] + seconds[half]) / 2;
-    Times times;
-    times.time_us = median * 1e6;
-    times.min_us = seconds.front() * 1e6;
-    times.max_us = seconds.back() * 1e6;
-    times.algbw = median > 0 ? static_cast<double>(bytes) / 1e9 / median : 0;
-    times.busbw = times.algbw * bus_factor;
-    return times;
+    const double algbw = median > 0 ? static_cast<double>(bytes) / 1e9 / median : 0;
+    return {.time_us = median * 1e6,
+            .min_us = seconds.front() * 1e6,
+            .max_us = seconds.back() * 1e6,
+            .algbw = algbw,
+            .busbw = algbw * bus_factor,
+            .wrong = {}};
 }
 
 bool can_be_done(const Work& work) {
@@ -192,16 +192,11 @@ void fields(auto& f, Is<ResultRow> auto& row) {
     f("in_place", row.in_place);
 }
 
-Json work_json(const Work& work) {
-    return written(work);
-}
-
 Result<Work> read_work_order(const Json& json) {
     auto work = read_exactly<Work>(json);
-    if (!work || !can_be_done(*work)) {
-        return fail("an order that cannot be carried out: other versions of rdma-nccl on these nodes?");
-    }
-    return std::move(*work);
+    return work && can_be_done(*work)
+               ? Result<Work>(std::move(*work))
+               : fail("an order that cannot be carried out: other versions of rdma-nccl on these nodes?");
 }
 
 /// Writes null for absent values, because readers of the output expect the keys.
@@ -231,10 +226,7 @@ Result<ResultRow> read_result_row(const Json& json) {
         }
     }
     auto row = read_exactly<ResultRow>(plain);
-    if (!row) {
-        return fail("a result that cannot be read");
-    }
-    return std::move(*row);
+    return row ? Result<ResultRow>(std::move(*row)) : fail("a result that cannot be read");
 }
 
 } // namespace rdma_nccl::bench

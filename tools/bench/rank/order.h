@@ -1,13 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// What `rdma-nccl bench` measures, as plain values: operations over the same ranks with and without RDMA; and the JSON
-// between processes. The operations follow the definitions of nccl-tests (doc/PERFORMANCE.md there), so that figures
-// are comparable.
+// What `rdma-nccl bench` measures, as plain values, and the JSON between its processes. Operations are defined as in
+// nccl-tests (doc/PERFORMANCE.md there), so that figures are comparable.
 #pragma once
 
-#include "lib/base/json.h"
 #include "lib/base/result.h"
 #include "lib/evidence/verdict.h"
-#include "lib/net/message.h"
+#include "tools/common/json_fields.h"
 
 #include <cstddef>
 #include <cstdint>
@@ -23,8 +21,7 @@ namespace rdma_nccl::bench {
 
 enum class Collective { AllReduce, AllGather, ReduceScatter, AllToAll, Broadcast, SendRecv };
 
-/// Returns the name of nccl-tests' program: "all_reduce", "all_gather", "reduce_scatter", "alltoall", "broadcast",
-/// "sendrecv".
+/// Returns the name of nccl-tests' program: "all_reduce", "reduce_scatter", "alltoall", "sendrecv", ...
 std::string_view name_of(Collective collective);
 
 /// Parses such a name; also accepts "all-reduce", "all-to-all" and "send-recv". Returns nullopt for others.
@@ -32,11 +29,8 @@ std::optional<Collective> parse_collective(std::string_view name);
 
 std::vector<std::string_view> collective_names();
 
-/// Returns whether the operation computes. The others only move values of any type.
-bool has_reduction(Collective collective);
-
-/// Returns whether the operation can work on one buffer. All-to-all and send-recv cannot.
-bool has_in_place(Collective collective);
+bool has_reduction(Collective collective); ///< it computes; the others only move values of any type
+bool has_in_place(Collective collective);  ///< it can work on one buffer
 
 /// Numbers of elements of one rank. `count` is the argument of the NCCL call.
 struct CollectiveCounts {
@@ -44,7 +38,7 @@ struct CollectiveCounts {
     std::uint64_t send = 0;
     std::uint64_t receive = 0;
 
-    /// Returns the size of the larger buffer in elements, which is nccl-tests' size.
+    /// Of the larger buffer, which is nccl-tests' size.
     [[nodiscard]] std::uint64_t most() const { return send > receive ? send : receive; }
     friend bool operator==(const CollectiveCounts&, const CollectiveCounts&) = default;
 };
@@ -78,15 +72,13 @@ struct ResultRow {
     Times out_of_place;
     std::optional<Times> in_place;
 
-    /// Returns the number of wrong values.
     [[nodiscard]] std::uint64_t wrong() const {
         return out_of_place.wrong.value_or(0) + (in_place ? in_place->wrong.value_or(0) : 0);
     }
     friend bool operator==(const ResultRow&, const ResultRow&) = default;
 };
 
-/// The runs with one number of ranks: as it is; without RDMA; and as it is again, to show drift. If the ranks need no
-/// network, only the first.
+/// The runs with one number of ranks; only the first if they need no network. The last shows drift.
 enum class RunKind { AsItIs, NoRdma, NoGpuDirect, AsItIsAgain };
 
 /// One start of all ranks with one set of variables.
@@ -142,12 +134,10 @@ struct Work {
     friend bool operator==(const Work&, const Work&) = default;
 };
 
-/// Parses "8", "512K", "32M", "1G": powers of 1024, as in nccl-tests. Returns nullopt for others, 0, and more than
-/// 1024G.
+/// Parses "8", "512K", "32M", "1G": powers of 1024, as in nccl-tests, from 1 byte to 1024G.
 std::optional<std::uint64_t> parse_message_size(std::string_view text);
 
-/// Returns the sizes from `first` to `last`, each `factor` times the one before. Fails if `first` > `last` or `factor`
-/// < 2.
+/// Returns the sizes from `first` to `last`, each `factor` (at least 2) times the one before.
 Result<std::vector<std::uint64_t>> sizes_between(std::uint64_t first, std::uint64_t last, unsigned factor);
 
 /// Returns the bytes of a type by nccl-tests' name; nullopt for others.
@@ -155,13 +145,12 @@ std::optional<unsigned> size_of_type(std::string_view type);
 std::vector<std::string_view> type_names();
 std::vector<std::string_view> reduction_names();
 
-/// Computes median, minimum and maximum from the batches' seconds per iteration. `seconds` is not empty.
+/// `seconds`: the batches', per iteration; not empty.
 Times times_of(std::vector<double> seconds, std::uint64_t bytes, double bus_factor);
 
 /// Returns whether an order may ask for this work, by the limits of the command line.
 bool can_be_done(const Work& work);
 
-Json work_json(const Work& work);
 /// Fails on anything that no coordinator of this version sends.
 Result<Work> read_work_order(const Json& json);
 

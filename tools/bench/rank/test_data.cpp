@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tools/bench/rank/test_data.h"
 
-#include "tools/bench/rank/order.h"
-
 #include <algorithm>
 #include <bit>
 #include <cmath>
@@ -69,20 +67,6 @@ auto with_type(std::string_view type, const Work& work) {
     return work(std::uint64_t());
 }
 
-void encode(std::string_view type, std::span<std::byte> place, double value) {
-    with_type(type, [&](auto element) {
-        element = static_cast<decltype(element)>(value);
-        std::memcpy(place.data(), &element, sizeof element);
-    });
-}
-
-double decode(std::string_view type, std::span<const std::byte> place) {
-    return with_type(type, [&](auto element) {
-        std::memcpy(&element, place.data(), sizeof element);
-        return static_cast<double>(element);
-    });
-}
-
 bool is_floating(std::string_view type) {
     return type == "float" || type == "double" || type == "half" || type == "bfloat16";
 }
@@ -97,9 +81,8 @@ double distinct_value(unsigned rank, std::uint64_t h) {
     return static_cast<double>((h * 7 + std::uint64_t{rank} * 13) % 101);
 }
 
-/// NCCL averages integers by dividing their sum and dropping the remainder. With many ranks, the sum of two ranks'
-/// values would give 0. So values are scaled up by this factor, as far as the type has room: the sum is at most 9 times
-/// it.
+/// NCCL averages integers by dividing their sum and dropping the remainder. So values, of which the sum is at most 9
+/// times this factor, are scaled up as far as the type has room: else many ranks would give 0.
 double scale_of(const TileSettings& settings) {
     if (settings.redop != "avg" || is_floating(settings.type)) {
         return 1;
@@ -109,9 +92,20 @@ double scale_of(const TileSettings& settings) {
     return small ? std::min(settings.ranks, most_in_8_bits) : settings.ranks;
 }
 
-/// Returns element h of a rank. Values that are only moved are never 0, which memory may hold anyway. For a sum or
-/// product, two ranks hold values that matter, and all others the neutral value: so sums do not grow with the number of
-/// ranks, and each rank is needed for some element.
+// For a sum or product, two ranks hold values that matter, and all others the neutral value: so sums do not grow with
+// the number of ranks, and each rank is needed for some element.
+double own_value(const TileSettings& settings, std::uint64_t h) {
+    return scale_of(settings) * (2 + static_cast<double>(h % 5));
+}
+double help_value(const TileSettings& settings) {
+    return scale_of(settings) * 3;
+}
+double of_two_ranks(const TileSettings& settings, std::uint64_t h) {
+    return settings.redop == "prod" ? own_value(settings, h) * help_value(settings)
+                                    : own_value(settings, h) + help_value(settings);
+}
+
+/// Returns element h of a rank. Values that are only moved are never 0, which memory may hold anyway.
 double value_of(const TileSettings& settings, unsigned rank, std::uint64_t h) {
     if (settings.redop == "max" || settings.redop == "min") {
         return distinct_value(rank, h);
@@ -119,46 +113,39 @@ double value_of(const TileSettings& settings, unsigned rank, std::uint64_t h) {
     if (settings.redop == "none") {
         return 1 + distinct_value(rank, h);
     }
-    const double scale = scale_of(settings);
-    const double neutral = settings.redop == "prod" ? 1 : 0;
     const std::uint64_t n = settings.ranks;
     const bool owns = h % n == rank;
     const bool helps = (h / n + 1) % n == rank;
-    const double own = scale * (2 + static_cast<double>(h % 5));
-    const double help = scale * 3;
-    if (owns && helps) {
-        return settings.redop == "prod" ? own * help : own + help;
-    }
-    return owns ? own : helps ? help : neutral;
+    const double neutral = settings.redop == "prod" ? 1 : 0;
+    return owns && helps ? of_two_ranks(settings, h)
+           : owns        ? own_value(settings, h)
+           : helps       ? help_value(settings)
+                         : neutral;
 }
 
 double reduced_value(const TileSettings& settings, std::uint64_t h) {
-    const auto first_value = value_of(settings, 0, h);
     if (settings.redop == "max" || settings.redop == "min") {
-        double best = first_value;
+        double best = value_of(settings, 0, h);
         for (unsigned rank = 1; rank < settings.ranks; ++rank) {
             const double value = value_of(settings, rank, h);
             best = settings.redop == "max" ? std::max(best, value) : std::min(best, value);
         }
         return best;
     }
-    const double scale = scale_of(settings);
-    const double own = scale * (2 + static_cast<double>(h % 5));
-    const double help = scale * 3;
-    if (settings.redop == "prod") {
-        return own * help;
-    }
-    return settings.redop == "avg" ? (own + help) / settings.ranks : own + help;
+    const double both = of_two_ranks(settings, h);
+    return settings.redop == "avg" ? both / settings.ranks : both;
 }
 
 template<typename Value>
 std::vector<std::byte> make_tile(const TileSettings& settings, const Value& value) {
-    const std::size_t size = size_of_type(settings.type).value_or(4);
-    std::vector<std::byte> tile(tile_elements * size);
-    for (std::size_t i = 0; i < tile_elements; ++i) {
-        encode(settings.type, std::span(tile).subspan(i * size, size), value((i + settings.seed) % tile_elements));
-    }
-    return tile;
+    return with_type(settings.type, [&](auto element) {
+        std::vector<std::byte> tile(tile_elements * sizeof element);
+        for (std::size_t i = 0; i < tile_elements; ++i) {
+            element = static_cast<decltype(element)>(value((i + settings.seed) % tile_elements));
+            std::memcpy(&tile[i * sizeof element], &element, sizeof element);
+        }
+        return tile;
+    });
 }
 
 std::uint64_t count_unequal(std::span<const std::byte> expected, std::span<const std::byte> values, std::size_t size) {
@@ -172,15 +159,18 @@ std::uint64_t count_unequal(std::span<const std::byte> expected, std::span<const
     return wrong;
 }
 
-std::uint64_t count_far(std::string_view type, std::span<const std::byte> expected, std::span<const std::byte> values,
-                        std::size_t size) {
-    std::uint64_t wrong = 0;
-    for (std::size_t at = 0; at < values.size(); at += size) {
-        const double want = decode(type, expected.subspan(at, size));
-        const double have = decode(type, values.subspan(at, size));
-        wrong += std::abs(have - want) <= tolerance_of(type) * want ? 0U : 1U; // NaN counts as wrong, too
-    }
-    return wrong;
+std::uint64_t count_far(std::string_view type, std::span<const std::byte> expected, std::span<const std::byte> values) {
+    return with_type(type, [&](auto want) {
+        auto have = want;
+        std::uint64_t wrong = 0;
+        for (std::size_t at = 0; at < values.size(); at += sizeof want) {
+            std::memcpy(&want, &expected[at], sizeof want);
+            std::memcpy(&have, &values[at], sizeof have);
+            const double off = std::abs(static_cast<double>(have) - static_cast<double>(want));
+            wrong += off <= tolerance_of(type) * static_cast<double>(want) ? 0U : 1U; // NaN counts as wrong, too
+        }
+        return wrong;
+    });
 }
 
 } // namespace
@@ -202,7 +192,7 @@ std::uint64_t count_wrong(const TileSettings& settings, std::span<const std::byt
     while (!values.empty()) {
         const auto part = values.first(std::min(values.size(), tile.size() - at));
         const auto expected = tile.subspan(at, part.size());
-        wrong += rounded ? count_far(settings.type, expected, part, size) : count_unequal(expected, part, size);
+        wrong += rounded ? count_far(settings.type, expected, part) : count_unequal(expected, part, size);
         values = values.subspan(part.size());
         at = 0;
     }

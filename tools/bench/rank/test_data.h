@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The values that ranks send and expect. They are integers, small enough to give the same result in all types and in
-// any order of addition. They repeat after a prime number of elements. So a whole buffer can be filled and compared
-// block by block, and swapped parts are still noticed.
+// The values that ranks send and expect: integers, small enough to give the same result in all types and in any order
+// of addition. They repeat after a prime number of elements, so that swapped parts are noticed.
 #pragma once
 
 #include "tools/bench/rank/order.h"
@@ -29,8 +28,7 @@ std::vector<std::byte> sent_tile(const TileSettings& settings, unsigned rank);
 /// Returns the tile of the reduction over all ranks, starting with element 0.
 std::vector<std::byte> reduced_tile(const TileSettings& settings);
 
-/// Returns how many of the values, which start at element `first`, differ from the tile. An average may be off by
-/// rounding.
+/// Returns how many values, from element `first` on, differ from the tile. An average may be off by rounding.
 std::uint64_t count_wrong(const TileSettings& settings, std::span<const std::byte> tile,
                           std::span<const std::byte> values, std::uint64_t first);
 

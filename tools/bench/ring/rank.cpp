@@ -2,7 +2,6 @@
 #include "tools/bench/ring/ring.h"
 
 #include "lib/base/format.h"
-#include "lib/base/json.h"
 #include "lib/base/text.h"
 #include "tools/bench/rank/batch.h"
 #include "tools/bench/rank/channel.h"
@@ -10,12 +9,9 @@
 #include "tools/bench/rank/test_data.h"
 #include "tools/common/thread_pin.h"
 #include "tools/measure/rails.h"
-#include "tools/verbs/rail.h"
 
 #include <algorithm>
 #include <cmath>
-#include <cstdlib>
-#include <functional>
 #include <new>
 #include <thread>
 #include <vector>
@@ -31,30 +27,20 @@ RingPart ring_part(std::size_t count, unsigned ranks, unsigned index) {
 Result<void> ring_all_reduce(const RingExchange& exchange, unsigned rank, unsigned ranks, std::span<const float> send,
                              std::span<float> receive) {
     const auto part = [&](unsigned back) { return ring_part(send.size(), ranks, (rank + 2 * ranks - back) % ranks); };
-    for (unsigned step = 0; step + 1 < ranks; ++step) {
+    for (unsigned step = 0; step < 2 * (ranks - 1); ++step) {
         const auto out = part(step);
         const auto in = part(step + 1);
         RingStep now;
         now.out = (step == 0 ? send : std::span<const float>(receive)).subspan(out.first, out.count);
         now.in_count = in.count;
-        now.arrived = [&](std::span<const float> values, std::size_t first) {
-            const float* const own = &send[in.first + first];
-            float* const sum = &receive[in.first + first];
-            for (std::size_t i = 0; i < values.size(); ++i) {
-                sum[i] = values[i] + own[i];
-            }
-        };
-        if (auto done = exchange(now); !done) {
-            return done;
+        if (step + 1 >= ranks) {
+            now.places = {.out = out.first, .in = in.first};
+        } else {
+            now.arrived = [&](std::span<const float> values, std::size_t first) {
+                const auto at = static_cast<std::ptrdiff_t>(in.first + first);
+                std::transform(values.begin(), values.end(), send.begin() + at, receive.begin() + at, std::plus());
+            };
         }
-    }
-    for (unsigned step = 0; step + 1 < ranks; ++step) {
-        const auto out = part(step + ranks - 1); // which is part rank + 1 - step
-        const auto in = part(step);
-        RingStep now;
-        now.out = std::span<const float>(receive).subspan(out.first, out.count);
-        now.in_count = in.count;
-        now.places = {.out = out.first, .in = in.first};
         if (auto done = exchange(now); !done) {
             return done;
         }
@@ -127,34 +113,30 @@ public:
         if (next.size() != links_.size() || previous.size() != links_.size()) {
             return fail("a neighbour has another number of rings");
         }
-        for (std::size_t i = 0; i < links_.size(); ++i) {
-            if (auto done = links_[i]->connect(next[i], previous[i]); !done) {
-                return done;
-            }
+        Result<void> done;
+        for (std::size_t i = 0; i < links_.size() && done; ++i) {
+            done = links_[i]->connect(next[i], previous[i]);
         }
-        return {};
+        return done;
     }
 
     /// `values`: the number of values per ring.
     Result<void> all_reduce(std::size_t values, unsigned times) {
         return for_all([&](unsigned ring) -> Result<void> {
-            for (unsigned i = 0; i < times; ++i) {
-                if (auto done = go_around(ring, values); !done) {
-                    return done;
-                }
+            Result<void> done;
+            for (unsigned i = 0; i < times && done; ++i) {
+                done = go_around(ring, values);
             }
-            return {};
+            return done;
         });
     }
 
-    /// Returns the sum of `value` over all ranks. It is also a barrier: no rank continues before all ranks have called
-    /// it.
+    /// Returns the sum over all ranks. No rank continues before all ranks have called it.
     Result<double> sum(double value) {
         std::ranges::fill(links_.front()->send_buffer().first(order_.ranks), static_cast<float>(value));
-        if (auto done = go_around(0, order_.ranks); !done) {
-            return tl::unexpected(done.error());
-        }
-        return static_cast<double>(links_.front()->receive_buffer().front());
+        return go_around(0, order_.ranks).map([this] {
+            return static_cast<double>(links_.front()->receive_buffer().front());
+        });
     }
 
     /// Does one all-reduce of known values and returns the number of wrong values in this rank.
@@ -291,9 +273,8 @@ Result<void> run_rank(RankChannel& channel) {
             channel.say({{"row", row_json(*row)}});
         }
     }
-    channel.say({{"done",
-                  {{"library", format_text("{} ring{}, {}", order->rings, order->rings == 1 ? "" : "s",
-                                           order->verbs ? "RDMA WRITE" : "a TCP connection each")}}}});
+    const auto* const how = order->verbs ? "RDMA WRITE" : "a TCP connection each";
+    channel.say({{"done", {{"library", format_text("{}, {}", format_count(order->rings, "ring"), how)}}}});
     // The neighbours' last bytes may still be in flight. So the queue pairs stay until all ranks have reported "done".
     channel.at("ending");
     (void)channel.hear("leave");
@@ -304,11 +285,11 @@ Result<void> run_rank(RankChannel& channel) {
 
 int run_ring_rank() {
     RankChannel channel(channel_fd);
-    const auto done = run_rank(channel);
-    if (!done) {
+    if (const auto done = run_rank(channel); !done) {
         channel.say({{"failed", done.error().message}, {"remote", false}});
+        return exit_failed;
     }
-    return done ? 0 : exit_failed;
+    return 0;
 }
 
 } // namespace rdma_nccl::bench

@@ -16,22 +16,19 @@
 
 namespace rdma_nccl::bench {
 
-/// Runs the rank, which talks to its worker as a rank on a GPU does (tools/bench/rank/channel.h). Returns the exit
-/// code: 0, or 1 after a failure.
+/// Runs the rank, which talks to its worker as a rank on a GPU does (tools/bench/rank/channel.h). Returns 0, or 1.
 int run_ring_rank();
 
 /// One step of a ring: each rank sends to the next rank and receives from the previous one at the same time.
 struct RingStep {
     std::span<const float> out;
     std::size_t in_count = 0; ///< number of values to receive
-    /// The index in the next rank's receive buffer where `out` goes, and the index in this rank's where the received
-    /// values go.
+    /// Indices in receive buffers: in the next rank's, where `out` goes; in this rank's, where received values go.
     struct Places {
         std::size_t out = 0, in = 0;
     };
     std::optional<Places> places; ///< absent: received values are to be added, and pass through memory of the link
-    /// Called with received values that are to be added, part by part and in order. `first`: index of the first value
-    /// of this part within the step.
+    /// Called with received values that are to be added, part by part and in order. `first`: index within the step.
     std::function<void(std::span<const float> values, std::size_t first)> arrived;
 };
 
@@ -49,8 +46,7 @@ public:
     [[nodiscard]] virtual std::span<float> send_buffer() = 0;
     [[nodiscard]] virtual std::span<float> receive_buffer() = 0;
 
-    /// Sends and receives one step. `step.out` must lie in one of the two buffers. Fails when nothing moves for too
-    /// long.
+    /// Sends and receives. `step.out` must lie in one of the two buffers. Fails when nothing moves for too long.
     virtual Result<void> exchange(const RingStep& step) = 0;
 };
 
@@ -64,11 +60,9 @@ struct RingSize {
 
 using RingExchange = std::function<Result<void>(const RingStep&)>;
 
-/// A range of values, as ring_part() returns it.
+/// A range of values.
 struct RingPart {
     std::size_t first = 0, count = 0;
-
-    friend bool operator==(const RingPart&, const RingPart&) = default;
 };
 RingPart ring_part(std::size_t count, unsigned ranks, unsigned index);
 

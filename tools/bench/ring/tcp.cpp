@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lib/net/tcp.h"
 #include "lib/base/format.h"
-#include "lib/base/json.h"
 #include "lib/net/key.h"
 #include "tools/bench/ring/ring.h"
 #include "tools/measure/channel.h"
@@ -20,12 +19,13 @@ namespace rdma_nccl::bench {
 
 namespace {
 
-using std::chrono::milliseconds;
+using measure::Clock;
+using std::chrono::seconds;
 
-constexpr milliseconds connect_limit(10000);
-constexpr milliseconds silence_limit(30000);
+constexpr seconds connect_limit(10);
+constexpr seconds silence_limit(30);
 /// Time within which a new connection must send the listener's token; otherwise it is closed.
-constexpr milliseconds token_limit(2000);
+constexpr seconds token_limit(2);
 constexpr std::size_t token_size = 16;
 /// Received values are added in blocks of this size, while they are still in the CPU's cache.
 constexpr std::size_t values_at_once = 65536;
@@ -42,15 +42,15 @@ public:
 
     /// The connection from the previous rank waits in the listener's backlog until it is accepted.
     Result<void> connect(const Json& next, const Json& /*previous*/) override {
-        const auto address = IpAddress::parse(next.value("address", std::string()));
+        const auto address = IpAddress::parse(next.value("address", ""));
         if (!address) {
             return fail("the next rank has no address");
         }
-        const auto port = next.value("port", std::uint64_t{0});
-        if (port == 0 || port > UINT16_MAX) {
+        const auto port = next.value("port", std::uint16_t{0});
+        if (port == 0) {
             return fail("the next rank has no port");
         }
-        auto socket = start_connection(*address, static_cast<std::uint16_t>(port));
+        auto socket = start_connection(*address, port);
         if (!socket) {
             return fail(socket.error().message);
         }
@@ -59,13 +59,13 @@ public:
             return fail(format_text("no TCP connection to {} port {}: {}; does a firewall let it through?",
                                     address->text(), port, why));
         };
-        if (!wait(to_next_.get(), POLLOUT, connect_limit)) {
+        if (!measure::wait_for(to_next_.get(), POLLOUT, Clock::now() + connect_limit)) {
             return refused("no answer");
         }
         if (const int error = connection_error(to_next_.get()); error != 0) {
             return refused(std::strerror(error)); // NOLINT(concurrency-mt-unsafe)
         }
-        const auto token = next.value("token", std::string());
+        const auto token = next.value("token", "");
         if (token.size() != token_size ||
             ::send(to_next_.get(), token.data(), token.size(), MSG_NOSIGNAL) != static_cast<ssize_t>(token.size())) {
             return refused("it closed the connection");
@@ -109,11 +109,8 @@ public:
 
 private:
     Result<void> accept_previous() {
-        const auto until = measure::Clock::now() + connect_limit;
-        for (auto now = measure::Clock::now(); now < until; now = measure::Clock::now()) {
-            if (!wait(listener_.get(), POLLIN, std::chrono::ceil<milliseconds>(until - now))) {
-                continue;
-            }
+        const auto until = Clock::now() + connect_limit;
+        while (Clock::now() < until && measure::wait_for(listener_.get(), POLLIN, until)) {
             UniqueFd socket(::accept4(listener_.get(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
             if (!socket && errno != EINTR && errno != EAGAIN && errno != ECONNABORTED) {
                 return fail("accept", errno);
@@ -129,11 +126,8 @@ private:
     [[nodiscard]] bool says_token(int socket) const {
         std::array<char, token_size> said{};
         std::size_t have = 0;
-        const auto until = measure::Clock::now() + token_limit;
-        for (auto now = measure::Clock::now(); have < said.size() && now < until; now = measure::Clock::now()) {
-            if (!wait(socket, POLLIN, std::chrono::ceil<milliseconds>(until - now))) {
-                continue;
-            }
+        const auto until = Clock::now() + token_limit;
+        while (have < said.size() && Clock::now() < until && measure::wait_for(socket, POLLIN, until)) {
             const auto size = ::recv(socket, &said.at(have), said.size() - have, MSG_DONTWAIT);
             if (size == 0 || (size < 0 && errno != EAGAIN && errno != EINTR)) {
                 return false;
@@ -143,18 +137,12 @@ private:
         return have == said.size() && std::string_view(said.data(), said.size()) == token_;
     }
 
-    static bool wait(int fd, short events, milliseconds limit) {
-        pollfd item{fd, events, 0};
-        return ::poll(&item, 1, static_cast<int>(limit.count())) > 0;
-    }
-
     [[nodiscard]] Result<void> wait_for_any(bool sending, bool receiving) const {
-        pollfd items[2] = {{sending ? to_next_.get() : -1, POLLOUT, 0},
-                           {receiving ? from_previous_.get() : -1, POLLIN, 0}};
-        const int ready = ::poll(items, 2, static_cast<int>(silence_limit.count()));
-        if (ready == 0) {
+        std::array<pollfd, 2> items{
+            {{sending ? to_next_.get() : -1, POLLOUT, 0}, {receiving ? from_previous_.get() : -1, POLLIN, 0}}};
+        if (poll_until(items, Clock::now() + silence_limit) == 0) {
             return fail(format_text("TCP to the {} rank stood still for {} s", sending ? "next" : "previous",
-                                    silence_limit.count() / 1000));
+                                    silence_limit.count()));
         }
         return {};
     }

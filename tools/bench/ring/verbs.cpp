@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Values are written by RDMA WRITE directly to their destination, slice by slice. After each slice a small write sends
 // the number of slices so far. Writes of one queue pair arrive in order, so a rank that sees the number has the slice.
-#include "lib/base/json.h"
 #include "tools/bench/ring/ring.h"
 
 #include "config.h"
@@ -31,8 +30,7 @@ constexpr std::size_t outgoing_bytes = 2 * sizeof(std::uint64_t) * depth; // beh
 constexpr std::size_t arrivals_at = 0;   // number of slices, written by the previous rank
 constexpr std::size_t consumed_at = 256; // number of steps, written by the next rank
 constexpr std::chrono::seconds progress_timeout(30);
-/// A rank may be ready seconds before its neighbour, so the ACK timeout is 1 s instead of 67 ms, and it is tried 8
-/// times.
+/// A rank may be ready seconds before its neighbour, so the ACK timeout is 1 s, not 67 ms, and it is tried 8 times.
 constexpr VerbsService service{.timeout = 18};
 constexpr unsigned spins = 1024; // idle rounds between readings of the clock
 constexpr std::chrono::microseconds nap_time(20);
@@ -58,9 +56,8 @@ public:
         }
         peer_ = std::move(*peer);
         link_ = link_to(port_, peer_, std::min(peer_.mtu, own_.mtu));
-        if (const auto done = queues_.connect(port_, peer_, link_.path_mtu, service); !done) {
-            return fail(format_text("{}: {}", port_here(port_.rail), diagnose(done.error(), link_).text),
-                        done.error().os_error);
+        if (const int code = queues_.connect(port_, peer_, link_.path_mtu, service); code != 0) {
+            return fail(format_text("{}: {}", port_here(port_.rail), diagnose(code, link_).text), code);
         }
         return {};
     }
@@ -278,8 +275,6 @@ Result<std::unique_ptr<RingLink>> open_verbs_ring(const PairRail& rail, const Ri
     return ring;
 }
 
-} // namespace rdma_nccl::bench
-
 #else
 
 namespace rdma_nccl::bench {
@@ -288,6 +283,6 @@ Result<std::unique_ptr<RingLink>> open_verbs_ring(const PairRail&, const RingSiz
     return fail("built without libibverbs' headers (configure says so): no RDMA");
 }
 
-} // namespace rdma_nccl::bench
-
 #endif
+
+} // namespace rdma_nccl::bench

@@ -7,7 +7,9 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <map>
 #include <optional>
+#include <set>
 #include <string_view>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -264,20 +266,17 @@ Result<std::vector<Command>> find_commands(const Options& options, const Environ
     if (!assigned) {
         return tl::unexpected(assigned.error());
     }
-    std::vector<Command> found(options.programs.size());
-    for (std::size_t i = 0; i < found.size(); ++i) {
-        if (std::ranges::count(*assigned, i) == 0) {
-            continue; // this program runs on other nodes, and may exist only there
-        }
-        auto command = find_program(options.programs[i], options, environment);
+    std::map<std::size_t, Command> found; // the other programs run on other nodes, and may exist only there
+    for (const auto program : std::set(assigned->begin(), assigned->end())) {
+        auto command = find_program(options.programs[program], options, environment);
         if (!command) {
             return tl::unexpected(command.error());
         }
-        found[i] = std::move(*command);
+        found.emplace(program, std::move(*command));
     }
     std::vector<Command> commands;
     for (const auto program : *assigned) {
-        commands.push_back(found[program]);
+        commands.push_back(found.at(program));
     }
     return commands;
 }

@@ -2,6 +2,7 @@
 #include "tools/run/options/options.h"
 
 #include "lib/base/format.h"
+#include "lib/base/lists.h"
 #include "lib/base/text.h"
 #include "tools/common/command_line.h"
 #include "tools/run/options/command.h"
@@ -11,6 +12,7 @@
 #include <algorithm>
 #include <span>
 #include <string_view>
+#include <utility>
 
 namespace rdma_nccl::run {
 
@@ -32,14 +34,10 @@ std::string help_text() {
         const auto names =
             (entry.letter.empty() ? "" : format_text("-{},", entry.letter)) + format_text("--{}", entry.name);
         const std::string help(entry.help);
-        const auto command = line.command();
-        if (entry.type.empty()) {
-            command.flag(names, flag, help).group(std::string(entry.group));
-        } else {
-            command.option(names, value, help)
-                .group(std::string(entry.group))
-                .type_name(std::string(entry.type).c_str());
-        }
+        const std::string type(entry.type);
+        const auto option = type.empty() ? line.command().flag(names, flag, help)
+                                         : line.command().option(names, value, help).type_name(type.c_str());
+        option.group(std::string(entry.group));
     }
     constexpr std::string_view options_only = "[OPTIONS]";
     std::string text = line.help("rdma-nccl run");
@@ -49,43 +47,30 @@ std::string help_text() {
     return text;
 }
 
-bool is_option(std::string_view word) {
-    return word.size() > 1 && word.front() == '-';
-}
-
-/// A word that names an option: "--log_dir=x" gives "--log-dir" and "x", "-r3" gives "-r" and "3".
-struct OptionWord {
-    std::string name;
-    std::optional<std::string_view> value;
-};
-
-OptionWord read_word(std::string_view word) {
+/// Splits a word that names an option: "--log_dir=x" gives "--log-dir" and "x", "-r3" gives "-r" and "3".
+std::pair<std::string, std::optional<std::string_view>> read_word(std::string_view word) {
     if (word.starts_with("--")) {
-        const auto [name, value] = split_once(word, '=');
-        OptionWord read{std::string(name), value};
-        std::replace(read.name.begin(), read.name.end(), '_', '-');
-        return read;
+        const auto [key, value] = split_once(word, '=');
+        std::string name(key);
+        std::ranges::replace(name, '_', '-');
+        return {name, value};
     }
-    OptionWord read{std::string(word.substr(0, 2)), std::nullopt};
-    if (word.size() > 2) {
-        read.value = word.substr(word[2] == '=' ? 3 : 2);
-    }
-    return read;
+    const auto value = word.size() > 2 ? std::optional(word.substr(word[2] == '=' ? 3 : 2)) : std::nullopt;
+    return {std::string(word.substr(0, 2)), value};
 }
 
 /// Finds an option by its name, its letter, or a prefix that is unique among torchrun's options (argparse,
 /// allow_abbrev).
 const OptionEntry* find_entry(std::string_view name) {
     const auto table = option_table();
-    const std::string_view plain = name.substr(name.starts_with("--") ? 2 : 1);
-    const auto is_it = [&](const OptionEntry& each) {
-        return name.starts_with("--") ? each.name == plain : !each.letter.empty() && each.letter == plain;
-    };
-    if (const auto found = std::ranges::find_if(table, is_it); found != table.end()) {
-        return &*found;
+    const bool is_long = name.starts_with("--");
+    const auto plain = name.substr(is_long ? 2 : 1);
+    const auto* const found = find_by(table, is_long ? &OptionEntry::name : &OptionEntry::letter, plain);
+    if (found != nullptr || !is_long) {
+        return found;
     }
     const auto may_be = [&](const OptionEntry& each) {
-        return name.starts_with("--") && each.origin != OptionEntry::Origin::Own && each.name.starts_with(plain);
+        return each.origin != OptionEntry::Origin::Own && each.name.starts_with(plain);
     };
     return std::ranges::count_if(table, may_be) == 1 ? &*std::ranges::find_if(table, may_be) : nullptr;
 }
@@ -109,7 +94,7 @@ struct GivenLine {
 
 Result<GivenLine> read_command_line(Arguments args) {
     GivenLine line;
-    while (!args.empty() && args.front() != "--" && is_option(args.front())) {
+    while (!args.empty() && args.front() != "--" && args.front().size() > 1 && args.front().front() == '-') {
         auto [name, value] = read_word(args.front());
         args = args.subspan(1);
         if (name == "--help" || name == "-h") {
@@ -139,8 +124,8 @@ Result<GivenLine> read_command_line(Arguments args) {
 /// Adds the values of variables other than PET_* that torchrun also reads.
 Result<void> add_torchruns_variables(Options& options, const GivenLine& line, const Environment& environment) {
     const auto has = [&line](std::string_view name) { return line.given.contains(find_entry(name)); };
-    if (const auto timeout = environment.get("TORCH_ELASTIC_SHUTDOWN_TIMEOUT");
-        timeout && !timeout->empty() && !has("--shutdown-timeout")) {
+    const auto value_of = [&](std::string_view name) { return text_if_any(environment.get(name).value_or("")); };
+    if (const auto timeout = value_of("TORCH_ELASTIC_SHUTDOWN_TIMEOUT"); timeout && !has("--shutdown-timeout")) {
         const auto seconds = parse_seconds(*timeout);
         if (!seconds) {
             return fail(
@@ -148,8 +133,7 @@ Result<void> add_torchruns_variables(Options& options, const GivenLine& line, co
         }
         options.shutdown_timeout = *seconds;
     }
-    if (const auto text = environment.get("TORCHELASTIC_LOG_LINE_PREFIX_TEMPLATE");
-        text && !text->empty() && !has("--prefix")) {
+    if (const auto text = value_of("TORCHELASTIC_LOG_LINE_PREFIX_TEMPLATE"); text && !has("--prefix")) {
         options.output.prefix = prefix_of_template(*text);
     }
     return {};
@@ -159,13 +143,12 @@ Result<void> store_options(Options& options, const GivenLine& line, const Enviro
     OptionTarget target{options, {}};
     for (const auto& entry : option_table()) {
         const auto found = line.given.find(&entry);
-        GivenOption given;
-        if (found != line.given.end()) {
-            given = found->second;
-        } else if (entry.origin == OptionEntry::Origin::Pet) {
-            given = {entry.pet_variable(), environment.get(entry.pet_variable()).value_or("")};
+        const bool on_line = found != line.given.end();
+        GivenOption given = on_line ? found->second : GivenOption{entry.pet_variable(), ""};
+        if (!on_line && entry.origin == OptionEntry::Origin::Pet) {
+            given.text = environment.get(given.name).value_or("");
         }
-        if (found == line.given.end() && given.text.empty()) {
+        if (!on_line && given.text.empty()) {
             continue;
         }
         if (auto stored = entry.store(target, given); !stored) {
@@ -196,33 +179,27 @@ Result<void> store_programs(Options& options, Arguments args) {
     if (args.empty()) {
         return fail("no program to run: rdma-nccl run [OPTIONS] [--] PROGRAM [ARGS...]");
     }
-    auto first = options.programs.empty() ? std::vector<RankRange>() : std::move(options.programs.front().ranks);
-    return split_programs(args, std::move(first)).map([&](std::vector<RankProgram> programs) {
-        options.programs = std::move(programs);
-    });
+    auto first = options.programs.empty() ? std::vector<RankRange>() : options.programs.front().ranks;
+    return split_programs(args, std::move(first)).map([&](auto programs) { options.programs = std::move(programs); });
 }
 
 } // namespace
 
-Result<ParsedOptions> parse_options(const std::vector<std::string>& arguments, const Environment& environment) {
+Result<Options> parse_options(const std::vector<std::string>& arguments, const Environment& environment) {
     const auto line = read_command_line(arguments);
     if (!line) {
         return tl::unexpected(line.error());
     }
-    ParsedOptions parsed;
+    Options options;
     if (line->help) {
-        parsed.help = help_text();
-        return parsed;
+        options.help = help_text();
+        return options;
     }
-    auto& options = parsed.options;
-    const auto done = add_torchruns_variables(options, *line, environment)
-                          .and_then([&] { return store_options(options, *line, environment); })
-                          .and_then([&] { return check_together(options); })
-                          .and_then([&] { return store_programs(options, line->rest); });
-    if (!done) {
-        return tl::unexpected(done.error());
-    }
-    return parsed;
+    return add_torchruns_variables(options, *line, environment)
+        .and_then([&] { return store_options(options, *line, environment); })
+        .and_then([&] { return check_together(options); })
+        .and_then([&] { return store_programs(options, line->rest); })
+        .map([&] { return std::move(options); });
 }
 
 } // namespace rdma_nccl::run

@@ -102,22 +102,16 @@ struct Options {
     std::string report_file;                        ///< for the failure report as JSON; empty: none
     bool preflight = true;
     DryRun dry_run = DryRun::Off;
-    std::vector<std::string> notes; ///< about options that have no meaning here, or another one; one line each
-};
-
-struct ParsedOptions {
-    Options options;
+    std::vector<std::string> notes;  ///< about options that have no meaning here, or another one; one line each
     std::optional<std::string> help; ///< set by --help: the text to print instead of running
 };
 
 /// Parses `arguments`, the words after "run". Options end at "--" or at the first word that is not an option. PROGRAM
-/// follows, and all words after it belong to the program. But with --rank, a word ":" ends a program's
-/// arguments, and the next program follows ([--rank RANGES] [--] PROGRAM [ARGS...]); an argument of two or more colons
-/// loses one colon.
+/// follows, and all words after it belong to it, or with --rank also to other programs (split_programs()).
 ///
 /// As in torchrun, a long option may be abbreviated if the prefix is unique among torchrun's options, and an option
 /// that is not on the command line is read from PET_<OPTION> in `environment` if that is set and not empty. Fails with
 /// a message that names the option or variable, its value and the valid values.
-Result<ParsedOptions> parse_options(const std::vector<std::string>& arguments, const Environment& environment);
+Result<Options> parse_options(const std::vector<std::string>& arguments, const Environment& environment);
 
 } // namespace rdma_nccl::run

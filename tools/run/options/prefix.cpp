@@ -5,7 +5,9 @@
 #include "lib/base/lists.h"
 #include "lib/base/text.h"
 
+#include <algorithm>
 #include <array>
+#include <iterator>
 
 namespace rdma_nccl::run {
 
@@ -27,10 +29,7 @@ constexpr auto placeholders = std::to_array<Placeholder>({{"host", &PrefixValues
 
 Error unknown_placeholder(std::string_view name, std::string_view text) {
     std::vector<std::string_view> names;
-    names.reserve(placeholders.size());
-    for (const auto& each : placeholders) {
-        names.push_back(each.name);
-    }
+    std::ranges::transform(placeholders, std::back_inserter(names), &Placeholder::name);
     const auto near = nearest_word(name, names);
     return {format_text("prefix '{}': {{{}}} is unknown{}; there are {{host}}, {{rank}}, {{local_rank}}, "
                         "{{node_rank}}, {{role}}, {{time}} and {{stream}}",

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "tools/run/world/worker_environment.h"
+#include "tools/run/world/world.h"
 
 #include "lib/base/format.h"
 #include "lib/base/text.h"
@@ -10,32 +10,24 @@ namespace rdma_nccl::run {
 
 namespace {
 
-/// Returns true for variables that ranks do not inherit. PET_* are torchrun's options as variables, and describe this
-/// world. If they were passed on, as torchrun does, a torchrun that a rank starts for its own purpose would act as
-/// another agent of this world, and hang or break it. TORCHELASTIC_* are set again or omitted, but not inherited from a
-/// launcher around this one.
-bool is_dropped(std::string_view name) {
-    return name.starts_with("PET_") || name.starts_with("TORCHELASTIC_");
-}
-
 /// Returns the index of the rank's GPU among those that it sees.
-std::string visible_number(unsigned local_rank, const WorkerSettings& settings) {
-    return std::to_string(settings.virtual_local_rank ? 0 : local_rank);
+std::string visible_number(unsigned local_rank, const Options& options) {
+    return std::to_string(options.virtual_local_rank ? 0 : local_rank);
 }
 
-void add_ranks(Variables& variables, const WorldPlan& plan, unsigned local_rank, const WorkerSettings& settings) {
+void add_ranks(Variables& variables, const WorldPlan& plan, const Options& options, unsigned local_rank) {
     const auto rank = std::to_string(plan.first_rank() + local_rank);
     const auto world_size = std::to_string(plan.world_size());
     const auto node_rank = std::to_string(plan.node_rank.value);
     const auto nodes = std::to_string(plan.nodes.value);
     variables.insert(variables.end(), {{"RANK", rank},
-                                       {"LOCAL_RANK", visible_number(local_rank, settings)},
+                                       {"LOCAL_RANK", visible_number(local_rank, options)},
                                        {"WORLD_SIZE", world_size},
                                        {"LOCAL_WORLD_SIZE", std::to_string(plan.ranks_per_node.value)},
                                        {"GROUP_RANK", node_rank},
                                        {"GROUP_WORLD_SIZE", nodes},
                                        {"ROLE_RANK", rank},
-                                       {"ROLE_NAME", settings.role},
+                                       {"ROLE_NAME", options.role},
                                        {"ROLE_WORLD_SIZE", world_size},
                                        {"NODE_RANK", node_rank},
                                        {"NNODES", nodes},
@@ -43,10 +35,10 @@ void add_ranks(Variables& variables, const WorldPlan& plan, unsigned local_rank,
                                        {"MASTER_PORT", std::to_string(plan.master_port.value)}});
 }
 
-void add_torchelastic(Variables& variables, const WorldPlan& plan, unsigned local_rank,
+void add_torchelastic(Variables& variables, const WorldPlan& plan, const Options& options, unsigned local_rank,
                       const WorkerSettings& settings) {
     variables.insert(variables.end(), {{"TORCHELASTIC_RESTART_COUNT", std::to_string(settings.attempt)},
-                                       {"TORCHELASTIC_MAX_RESTARTS", std::to_string(settings.max_restarts)},
+                                       {"TORCHELASTIC_MAX_RESTARTS", std::to_string(options.max_restarts)},
                                        {"TORCHELASTIC_RUN_ID", plan.run_id},
                                        // "True" would promise a store of the launcher at MASTER_ADDR:MASTER_PORT, and
                                        // rank 0 would wait for it instead of opening its own.
@@ -88,16 +80,16 @@ void add_slurm(Variables& variables, const WorldPlan& plan, unsigned local_rank)
 
 } // namespace
 
-Variables worker_variables(const WorldPlan& plan, unsigned local_rank, const WorkerSettings& settings,
-                           const Environment& base) {
+Variables worker_variables(const WorldPlan& plan, const Options& options, unsigned local_rank,
+                           const WorkerSettings& settings, const Environment& base) {
     Variables variables;
-    add_ranks(variables, plan, local_rank, settings);
-    if (settings.torchelastic) {
-        add_torchelastic(variables, plan, local_rank, settings);
+    add_ranks(variables, plan, options, local_rank);
+    if (options.torchelastic_environment) {
+        add_torchelastic(variables, plan, options, local_rank, settings);
     } else if (base.get("SLURM_PROCID")) {
         add_slurm(variables, plan, local_rank);
     }
-    if (settings.virtual_local_rank) {
+    if (options.virtual_local_rank) {
         add_only_gpu(variables, local_rank, base);
     }
     // get_users() is used because the plugin's values are for the task, which is this launcher, and not for each rank.
@@ -114,23 +106,24 @@ Variables worker_variables(const WorldPlan& plan, unsigned local_rank, const Wor
     set_default(
         "OMP_NUM_THREADS",
         std::to_string(settings.placed != nullptr ? settings.placed->placement.ranks.at(local_rank).threads() : share));
-    set_default("JAX_LOCAL_DEVICE_IDS", visible_number(local_rank, settings));
+    set_default("JAX_LOCAL_DEVICE_IDS", visible_number(local_rank, options));
     return variables;
 }
 
-std::vector<std::string> worker_environment(const WorldPlan& plan, unsigned local_rank, const WorkerSettings& settings,
-                                            const Environment& base) {
-    Environment environment;
-    for (const auto& [name, value] : base.all()) {
-        if (!is_dropped(name)) {
-            environment.set(name, value);
-        }
-    }
-    for (auto& [name, value] : worker_variables(plan, local_rank, settings, base)) {
-        environment.set(std::move(name), std::move(value));
+std::vector<std::string> worker_environment(const WorldPlan& plan, const Options& options, unsigned local_rank,
+                                            const WorkerSettings& settings, const Environment& base) {
+    auto environment = base.all();
+    // PET_* are torchrun's options as variables, and describe this world. If they were passed on, as torchrun does, a
+    // torchrun that a rank starts for its own purpose would act as another agent of this world, and hang or break it.
+    // TORCHELASTIC_* are set again or omitted, but not inherited from a launcher around this one.
+    std::erase_if(environment, [](const auto& variable) {
+        return variable.first.starts_with("PET_") || variable.first.starts_with("TORCHELASTIC_");
+    });
+    for (auto& [name, value] : worker_variables(plan, options, local_rank, settings, base)) {
+        environment.insert_or_assign(std::move(name), std::move(value));
     }
     std::vector<std::string> entries;
-    for (const auto& [name, value] : environment.all()) {
+    for (const auto& [name, value] : environment) {
         entries.push_back(format_text("{}={}", name, value));
     }
     return entries;

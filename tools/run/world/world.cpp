@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <limits>
 #include <string_view>
+#include <utility>
 
 namespace rdma_nccl::run {
 
@@ -27,86 +28,76 @@ struct Found {
     Level level = Level::Option;
 };
 
-/// The places where one value may be found.
-struct Sources {
-    const std::optional<std::string>& option;
-    std::string_view option_name;
-    std::string_view pet;
-    std::string_view variable;
-    std::string_view step = {}; ///< the step's variable; empty: none
-};
-
 std::string quoted(const Found& found) {
     return format_text("{} \"{}\"", found.name, printable(found.text));
 }
 
-/// Where values come from.
-struct Inputs {
-    const Options& options;
-    const Environment& environment;
-    const WorldInquiry& inquiry;
-    Step step;
-    bool in_step;
-    Level weakest = Level::Step; ///< weaker places are ignored
+/// Plans the size of the world and this node's place in it, and then where the ranks meet.
+class WorldPlanner {
+public:
+    WorldPlanner(const Options& options, const Environment& environment, const WorldInquiry& inquiry)
+        : options_(options), environment_(environment), inquiry_(inquiry) {}
 
-    /// Returns the value from the strongest place that has it and is not weaker than `weakest`. An empty variable
-    /// counts as unset.
-    [[nodiscard]] std::optional<Found> find(const Sources& sources) const {
-        if (sources.option) {
-            return Found{*sources.option, std::string(sources.option_name), Level::Option};
+    Result<WorldPlan> plan() {
+        return check_tasks()
+            .and_then([this] { return plan_ranks(); })
+            .and_then([this] { return plan_nodes(); })
+            .and_then([this] { return plan_agreed_ranks(); })
+            .and_then([this] { return plan_node_rank(); })
+            .and_then([this] { return plan_address(); })
+            .and_then([this] { return plan_port(); })
+            .and_then([this] { return check_virtual_ranks(); })
+            .map([this] {
+                plan_run_id();
+                note_unused_endpoint();
+                return std::move(plan_);
+            });
+    }
+
+private:
+    /// Returns the value from the strongest place that has it and is not weaker than `weakest_`. An empty variable
+    /// counts as unset. `step`: the step's variable, if there is one.
+    [[nodiscard]] std::optional<Found> find(const std::optional<std::string>& option, std::string_view option_name,
+                                            std::string_view pet, std::string_view variable,
+                                            std::string_view step = {}) const {
+        if (option) {
+            return Found{*option, std::string(option_name), Level::Option};
         }
         for (const auto& [name, level] :
-             {std::pair(sources.pet, Level::Pet), std::pair(sources.variable, Level::Variable),
-              std::pair(sources.step, Level::Step)}) {
-            if (name.empty() || level > weakest || (level == Level::Step && !in_step)) {
+             {std::pair(pet, Level::Pet), std::pair(variable, Level::Variable), std::pair(step, Level::Step)}) {
+            if (name.empty() || level > weakest_ || (level == Level::Step && !in_step_)) {
                 continue;
             }
-            if (auto text = environment.get(name); text && !text->empty()) {
+            if (auto text = environment_.get(name); text && !text->empty()) {
                 return Found{std::move(*text), std::string(name), level};
             }
         }
         return std::nullopt;
     }
-};
 
-/// Plans the size of the world and this node's place in it.
-class SizePlanner {
-public:
-    SizePlanner(Inputs& inputs, WorldPlan& plan) : in_(inputs), plan_(plan) {}
-
-    Result<void> plan() {
-        return check_tasks()
-            .and_then([this] { return plan_ranks(); })
-            .and_then([this] { return plan_nodes(); })
-            .and_then([this] { return plan_agreed_ranks(); })
-            .and_then([this] { return plan_node_rank(); });
-    }
-
-private:
     /// Fails if the step has several launchers per node: a second one would start the same ranks again. All nodes of
     /// the step must come to the same result, or those that continue would wait for the others.
     Result<void> check_tasks() {
-        const auto local_task = parse_number<unsigned>(in_.environment.get("SLURM_LOCALID").value_or(""));
-        const unsigned tasks = std::max(local_task.value_or(0) + 1, in_.step.most_tasks_per_node());
-        if (in_.in_step && tasks > 1 && !in_.options.standalone) {
+        const auto local_task = parse_number<unsigned>(environment_.get("SLURM_LOCALID").value_or(""));
+        const unsigned tasks = std::max(local_task.value_or(0) + 1, step_.most_tasks_per_node());
+        if (in_step_ && tasks > 1 && !options_.standalone) {
             return fail(format_text("this step has {} tasks on a node (SLURM_STEP_TASKS_PER_NODE=\"{}\"), and each "
                                     "would start all ranks: start the step with srun --ntasks-per-node=1",
-                                    tasks, printable(in_.environment.get("SLURM_STEP_TASKS_PER_NODE").value_or(""))));
+                                    tasks, printable(environment_.get("SLURM_STEP_TASKS_PER_NODE").value_or(""))));
         }
         return {};
     }
 
     Result<void> plan_ranks() {
-        const auto found = in_.find({in_.options.nproc_per_node, "--nproc-per-node", "PET_NPROC_PER_NODE", {}});
+        const auto found = find(options_.nproc_per_node, "--nproc-per-node", "PET_NPROC_PER_NODE", {});
         const std::string word = found ? found->text : "gpu";
         // The plugin's own number is also that of the node's GPUs.
-        by_gpus_ =
-            !found || word == "gpu" || (found->level == Level::Pet && in_.environment.ours().contains(found->name));
+        by_gpus_ = !found || word == "gpu" || (found->level == Level::Pet && environment_.ours().contains(found->name));
         if (word == "gpu" || word == "auto") {
             return plan_ranks_by_gpus(word == "auto");
         }
         if (word == "cpu") {
-            plan_.ranks_per_node = {in_.inquiry.allowed_cpus(), "the CPUs of the affinity mask"};
+            plan_.ranks_per_node = {inquiry_.allowed_cpus(), "the CPUs of the affinity mask"};
             return {};
         }
         const auto count = parse_number<unsigned>(word);
@@ -121,7 +112,7 @@ private:
 
     /// Judges by the environment alone, because a user who gives a number may not want the node's GPUs.
     void warn_of_shared_gpus() {
-        const auto gpus = find_visible_gpus(in_.environment, [] { return std::size_t{0}; });
+        const auto gpus = find_visible_gpus(environment_, [] { return std::size_t{0}; });
         const auto ranks = plan_.ranks_per_node.value;
         if (!gpus.ids.empty() && ranks > gpus.ids.size()) { // so there are two or more
             plan_.warnings.push_back(format_text("{} ranks, but {} ({}): local ranks from {} on have none of their own",
@@ -131,7 +122,7 @@ private:
     }
 
     Result<void> plan_ranks_by_gpus(bool or_cpus) {
-        const auto gpus = in_.inquiry.visible_gpus();
+        const auto gpus = inquiry_.visible_gpus();
         if (!gpus.note.empty()) {
             plan_.warnings.push_back(format_text("{}: {}", gpus.source, gpus.note));
         }
@@ -139,7 +130,7 @@ private:
             by_gpus_ = true;
             plan_.ranks_per_node = {static_cast<unsigned>(gpus.ids.size()), gpus.source};
         } else if (or_cpus) {
-            plan_.ranks_per_node = {in_.inquiry.allowed_cpus(), "the CPUs of the affinity mask, as no GPU is visible"};
+            plan_.ranks_per_node = {inquiry_.allowed_cpus(), "the CPUs of the affinity mask, as no GPU is visible"};
         } else {
             return fail(format_text("no GPU is visible on this node, as told by {}{}{}; say how many ranks to start "
                                     "with -n N, or one per CPU with -n cpu",
@@ -149,20 +140,20 @@ private:
     }
 
     Result<void> plan_nodes() {
-        if (in_.options.standalone) {
+        if (options_.standalone) {
             return plan_standalone();
         }
-        auto found = in_.find({in_.options.nnodes, "--nnodes", "PET_NNODES", "NNODES", "SLURM_STEP_NUM_NODES"});
+        auto found = find(options_.nnodes, "--nnodes", "PET_NNODES", "NNODES", "SLURM_STEP_NUM_NODES");
         if (!found) {
-            found = in_.find({in_.options.nnodes, "--nnodes", "PET_NNODES", "NNODES", "SLURM_NNODES"});
+            found = find(options_.nnodes, "--nnodes", "PET_NNODES", "NNODES", "SLURM_NNODES");
         }
         if (!found) {
             plan_.nodes = {1, "this node alone"};
-            if (in_.environment.get("SLURM_JOB_ID") && in_.step.node_count > 1) {
+            if (environment_.get("SLURM_JOB_ID") && step_.node_count > 1) {
                 plan_.warnings.push_back(
                     format_text("the job has {} nodes, but this was not started by srun: the ranks run on this node "
                                 "only; srun --ntasks-per-node=1 rdma-nccl run ... uses all",
-                                in_.step.node_count));
+                                step_.node_count));
             }
             return {};
         }
@@ -183,26 +174,26 @@ private:
         plan_.nodes = {*count, found->name};
         if (*count == 1) {
             // Values from weaker places belong to another world: `--nnodes 1` in a step of several nodes.
-            in_.weakest = found->level;
+            weakest_ = found->level;
         }
         return {};
     }
 
     /// All values that describe another world count as unset.
     Result<void> plan_standalone() {
-        in_.weakest = Level::Option;
+        weakest_ = Level::Option;
         plan_.nodes = {1, "--standalone"};
-        if (in_.options.nnodes && *in_.options.nnodes != "1" && *in_.options.nnodes != "1:1") {
+        if (options_.nnodes && *options_.nnodes != "1" && *options_.nnodes != "1:1") {
             return fail(format_text("--nnodes \"{}\": with --standalone the world is this node alone",
-                                    printable(*in_.options.nnodes)));
+                                    printable(*options_.nnodes)));
         }
         return {};
     }
 
     /// Nodes may have different numbers of GPUs: then a node needs the agreement of all nodes to know its ranks.
     Result<void> plan_agreed_ranks() {
-        const auto text = in_.environment.get(ranks_variable);
-        if (!text || !by_gpus_ || !in_.in_step || plan_.nodes.value != in_.step.node_count || plan_.nodes.value == 1) {
+        const auto text = environment_.get(ranks_variable);
+        if (!text || !by_gpus_ || !in_step_ || plan_.nodes.value != step_.node_count || plan_.nodes.value == 1) {
             return {};
         }
         if (*text == "unequal") {
@@ -226,8 +217,7 @@ private:
     }
 
     Result<void> plan_node_rank() {
-        const auto found =
-            in_.find({in_.options.node_rank, "--node-rank", "PET_NODE_RANK", "NODE_RANK", "SLURM_NODEID"});
+        const auto found = find(options_.node_rank, "--node-rank", "PET_NODE_RANK", "NODE_RANK", "SLURM_NODEID");
         if (!found && plan_.nodes.value > 1) {
             return fail(format_text("{} nodes ({}), but nothing tells which of them this is: give --node-rank",
                                     plan_.nodes.value, plan_.nodes.source));
@@ -246,39 +236,25 @@ private:
         return {};
     }
 
-    Inputs& in_;
-    WorldPlan& plan_;
-    bool by_gpus_ = false; ///< the number of ranks is the number of GPUs
-};
-
-/// Plans where the ranks meet, once the size of the world is known.
-class RendezvousPlanner {
-public:
-    RendezvousPlanner(const Inputs& inputs, WorldPlan& plan) : in_(inputs), plan_(plan) {}
-
-    Result<void> plan() {
-        return plan_address().and_then([this] { return plan_port(); });
-    }
-
     void plan_run_id() {
-        if (in_.options.standalone) { // torchrun also generates one
-            plan_.run_id = in_.inquiry.random_id();
-        } else if (in_.options.rdzv_id && !in_.options.rdzv_id->empty()) {
-            plan_.run_id = *in_.options.rdzv_id;
-        } else if (in_.in_step) {
-            plan_.run_id = format_text("{}.{}", in_.step.job_id, in_.step.step_id);
+        if (options_.standalone) { // torchrun also generates one
+            plan_.run_id = inquiry_.random_id();
+        } else if (options_.rdzv_id && !options_.rdzv_id->empty()) {
+            plan_.run_id = *options_.rdzv_id;
+        } else if (in_step_) {
+            plan_.run_id = format_text("{}.{}", step_.job_id, step_.step_id);
         } else {
-            plan_.run_id = plan_.nodes.value == 1 ? in_.inquiry.random_id() : "none"; // "none" is torchrun's default
+            plan_.run_id = plan_.nodes.value == 1 ? inquiry_.random_id() : "none"; // "none" is torchrun's default
         }
     }
 
     void note_unused_endpoint() {
-        const auto& endpoint = in_.options.rdzv_endpoint;
-        if (!endpoint || in_.options.standalone) {
+        const auto& endpoint = options_.rdzv_endpoint;
+        if (!endpoint || options_.standalone) {
             return;
         }
         const bool same_host = endpoint->host == plan_.master_addr.value ||
-                               (step_decides() && !in_.step.nodes.empty() && endpoint->host == in_.step.nodes.front());
+                               (step_decides() && !step_.nodes.empty() && endpoint->host == step_.nodes.front());
         if (!same_host || endpoint->port.value_or(plan_.master_port.value) != plan_.master_port.value) {
             plan_.notes.push_back(format_text("{}: the ranks meet at {} ({}), port {} ({})", endpoint->source,
                                               printable(plan_.master_addr.value), plan_.master_addr.source,
@@ -286,9 +262,8 @@ public:
         }
     }
 
-private:
     Result<void> plan_address() {
-        const auto found = in_.find({in_.options.master_addr, "--master-addr", "PET_MASTER_ADDR", "MASTER_ADDR"});
+        const auto found = find(options_.master_addr, "--master-addr", "PET_MASTER_ADDR", "MASTER_ADDR");
         if (found) {
             std::string_view address = found->text;
             if (address.starts_with('[') && address.ends_with(']')) {
@@ -298,13 +273,12 @@ private:
                 return fail(format_text("{}: the name or address of a host is wanted", quoted(*found)));
             }
             plan_.master_addr = {std::string(address), found->name};
-        } else if (const auto& endpoint = in_.options.rdzv_endpoint;
-                   endpoint && !step_decides() && !in_.options.standalone) {
+        } else if (const auto& endpoint = options_.rdzv_endpoint; endpoint && !step_decides() && !options_.standalone) {
             plan_.master_addr = {endpoint->host, endpoint->source};
         } else if (plan_.nodes.value == 1) {
             plan_.master_addr = {"127.0.0.1", "this node alone"};
-        } else if (in_.in_step) {
-            auto head = in_.inquiry.head_address(in_.step);
+        } else if (in_step_) {
+            auto head = inquiry_.head_address(step_);
             if (!head) {
                 return fail(head.error().message + "; give --master-addr an address that all nodes reach");
             }
@@ -317,24 +291,24 @@ private:
     }
 
     /// Returns true if head and port follow from the Slurm step.
-    [[nodiscard]] bool step_decides() const { return plan_.nodes.value > 1 && in_.in_step; }
+    [[nodiscard]] bool step_decides() const { return plan_.nodes.value > 1 && in_step_; }
 
     /// Returns the port from --rdzv-endpoint. If it gives 0 or no port, a world of this node alone uses any free port.
     [[nodiscard]] std::optional<Sourced<std::uint16_t>> endpoint_port() const {
-        const auto& endpoint = in_.options.rdzv_endpoint;
-        if (!endpoint || step_decides() || in_.options.standalone) {
+        const auto& endpoint = options_.rdzv_endpoint;
+        if (!endpoint || step_decides() || options_.standalone) {
             return std::nullopt;
         }
         if (endpoint->port.value_or(0) != 0) {
             return Sourced<std::uint16_t>{*endpoint->port, endpoint->source};
         }
-        const auto port = in_.options.rdzv_backend == "static" ? torchrun_port : torchrun_rendezvous_port;
+        const auto port = options_.rdzv_backend == "static" ? torchrun_port : torchrun_rendezvous_port;
         return plan_.nodes.value == 1 ? std::nullopt
                                       : std::optional(Sourced<std::uint16_t>{port, "torchrun's default"});
     }
 
     Result<void> plan_port() {
-        const auto found = in_.find({in_.options.master_port, "--master-port", "PET_MASTER_PORT", "MASTER_PORT"});
+        const auto found = find(options_.master_port, "--master-port", "PET_MASTER_PORT", "MASTER_PORT");
         const auto given = found ? parse_number<std::uint16_t>(found->text) : std::nullopt;
         const bool alone = plan_.nodes.value == 1;
         if (found && (!given || (*given == 0 && !alone))) {
@@ -349,11 +323,11 @@ private:
             plan_.master_port = std::move(*port);
             return {};
         }
-        if (!alone && !in_.in_step) {
+        if (!alone && !in_step_) {
             plan_.master_port = {torchrun_port, "torchrun's default"};
             return {};
         }
-        const auto port = alone ? in_.inquiry.free_port() : in_.inquiry.step_port(in_.step);
+        const auto port = alone ? inquiry_.free_port() : inquiry_.step_port(step_);
         if (!port) {
             return tl::unexpected(port.error());
         }
@@ -361,38 +335,31 @@ private:
         return {};
     }
 
-    const Inputs& in_;
-    WorldPlan& plan_;
-};
-
-/// Like torchrun, which takes the n-th entry of CUDA_VISIBLE_DEVICES, and fails if there is none.
-Result<void> check_virtual_ranks(const Options& options, const Environment& environment, unsigned ranks) {
-    const auto list = environment.get("CUDA_VISIBLE_DEVICES");
-    const auto gpus = list ? split(*list, ',').size() : 0;
-    if (options.virtual_local_rank && list && ranks > gpus) {
-        return fail(format_text("--virtual-local-rank: local rank {} has no GPU in CUDA_VISIBLE_DEVICES=\"{}\"", gpus,
-                                printable(*list)));
+    /// Like torchrun, which takes the n-th entry of CUDA_VISIBLE_DEVICES, and fails if there is none.
+    Result<void> check_virtual_ranks() {
+        const auto list = environment_.get("CUDA_VISIBLE_DEVICES");
+        const auto gpus = list ? split(*list, ',').size() : 0;
+        if (options_.virtual_local_rank && list && plan_.ranks_per_node.value > gpus) {
+            return fail(format_text("--virtual-local-rank: local rank {} has no GPU in CUDA_VISIBLE_DEVICES=\"{}\"",
+                                    gpus, printable(*list)));
+        }
+        return {};
     }
-    return {};
-}
+
+    const Options& options_;
+    const Environment& environment_;
+    const WorldInquiry& inquiry_;
+    const Step step_ = read_step(environment_, {});
+    const bool in_step_ = environment_.get("SLURM_STEP_NODELIST") && step_.step_id < first_special_step;
+    Level weakest_ = Level::Step; ///< values from weaker places are ignored
+    bool by_gpus_ = false;        ///< the number of ranks is the number of GPUs
+    WorldPlan plan_;
+};
 
 } // namespace
 
 Result<WorldPlan> plan_world(const Options& options, const Environment& environment, const WorldInquiry& inquiry) {
-    auto step = read_step(environment, {});
-    const bool in_step = environment.get("SLURM_STEP_NODELIST") && step.step_id < first_special_step;
-    Inputs inputs{options, environment, inquiry, std::move(step), in_step};
-    WorldPlan plan;
-    RendezvousPlanner rendezvous(inputs, plan);
-    const auto planned = SizePlanner(inputs, plan).plan().and_then([&] { return rendezvous.plan(); }).and_then([&] {
-        return check_virtual_ranks(options, environment, plan.ranks_per_node.value);
-    });
-    if (!planned) {
-        return tl::unexpected(planned.error());
-    }
-    rendezvous.plan_run_id();
-    rendezvous.note_unused_endpoint();
-    return plan;
+    return WorldPlanner(options, environment, inquiry).plan();
 }
 
 } // namespace rdma_nccl::run

@@ -1,19 +1,27 @@
 // SPDX-License-Identifier: Apache-2.0
 // Plans the world of `rdma-nccl run`: how many nodes and ranks it has, which ranks run on this node, and the rendezvous
-// address. Planning is pure; facts about the machine come through WorldInquiry.
+// address. Planning is pure; facts about the machine come through WorldInquiry. And the environment of a rank in it:
+// torchrun's worker variables (torch.distributed.elastic.agent.server.local_elastic_agent), and variables that torchrun
+// leaves to the user.
 #pragma once
 
 #include "lib/base/result.h"
+#include "lib/base/unique_fd.h"
 #include "lib/exchange/messages.h"
 #include "lib/placement/visible_gpus.h"
+#include "lib/plan/node_placement.h"
+#include "lib/plan/port_block.h"
 #include "lib/slurm/step.h"
 #include "lib/sys/environment.h"
+#include "tools/run/control/control.h"
 #include "tools/run/options/options.h"
 
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace rdma_nccl::run {
@@ -60,5 +68,42 @@ struct WorldInquiry {
 /// place where launchers connect, which need not be the node of rank 0.
 /// Fails with a message that names the option or variable, its value and the valid values.
 Result<WorldPlan> plan_world(const Options& options, const Environment& environment, const WorldInquiry& inquiry);
+
+/// Names and values.
+using Variables = std::vector<std::pair<std::string, std::string>>;
+
+/// What else a rank's environment depends on.
+struct WorkerSettings {
+    unsigned allowed_cpus = 1;             ///< CPUs of the affinity mask, which all ranks of the node share
+    std::string error_directory = {};      ///< for TORCHELASTIC_ERROR_FILE; empty: do not set it
+    const NodePlacement* placed = nullptr; ///< places of the ranks; nullptr: not bound
+    unsigned attempt = 0;                  ///< how many times the ranks were started before
+};
+
+/// Returns the variables that a rank gets in addition to the launcher's. `base` is the launcher's environment: the
+/// user's values in it are kept where torchrun keeps them (OMP_NUM_THREADS, TORCH_NCCL_ASYNC_ERROR_HANDLING,
+/// JAX_LOCAL_DEVICE_IDS).
+Variables worker_variables(const WorldPlan& plan, const Options& options, unsigned local_rank,
+                           const WorkerSettings& settings, const Environment& base);
+
+/// Returns the rank's whole environment, each entry as "NAME=value".
+std::vector<std::string> worker_environment(const WorldPlan& plan, const Options& options, unsigned local_rank,
+                                            const WorkerSettings& settings, const Environment& base);
+
+// The ports on which the launchers of this world connect, and on which its ranks restart. These functions act.
+
+/// A port that is bound but not listening, so that no other process gets it. A rank can still bind it with
+/// SO_REUSEADDR, as rendezvous servers do, and listen; the kernel gives it to nobody else (measured on Linux 6.18).
+struct HeldPort {
+    UniqueFd socket;
+    std::uint16_t port = 0;
+};
+
+/// Binds any free port of this node. Fails if there is none.
+Result<HeldPort> hold_free_port();
+
+/// Creates the control of this node's launcher. `node`: its name. `range`: that of ports derived from job and step.
+std::unique_ptr<Control> start_control(const Options& options, const Environment& environment, const WorldPlan& plan,
+                                       const std::string& node, const PortRange& range);
 
 } // namespace rdma_nccl::run

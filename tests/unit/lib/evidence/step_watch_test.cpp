@@ -17,8 +17,8 @@ protected:
         PortSource port;
         port.hca = "mlx5_0";
         port.source = ByteSource::PortData;
-        port.tx = {{"/port_xmit_data"}, 4, 64, false};
-        port.rx = {{"/port_rcv_data"}, 4, 64, false};
+        port.tx = {{"/port_xmit_data"}, 4, false};
+        port.rx = {{"/port_rcv_data"}, 4, false};
         port.expected = true;
         sources_.ports = {port};
         sources_.netdevs = {{"eth0", NetdevRole::Plain, {}, 0, 0}};

@@ -5,7 +5,7 @@
 #include "tools/measure/channel.h"
 #include "tools/measure/rails.h"
 #include "tools/pairs/pairs.h"
-#include "tools/verbs/address.h"
+#include "tools/verbs/endpoint.h"
 
 #include <deque>
 #include <functional>
@@ -60,7 +60,7 @@ public:
         connected.insert(worker);
         events.push_back({measure::Event::Kind::Joined,
                           worker,
-                          {{"local", local}, {"node", measure::node_json(test::node_with_rails(node))}},
+                          {{"local", local}, {"node", written(test::node_with_rails(node))}},
                           ""});
     }
 
@@ -193,7 +193,7 @@ TEST(PairsHead, TheTimeLimitHoldsWhenNobodyAnswers) {
     SimulatedHead head(4);
     head.answer = [](unsigned, const Json&) { return std::nullopt; };
     Options options;
-    options.time_limit = std::chrono::milliseconds(50);
+    options.time_limit_s = 0.05;
     const auto report = lead(head, 4, options);
     EXPECT_EQ(report.ended_early, "time limit");
     EXPECT_TRUE(report.results.empty());
@@ -202,7 +202,7 @@ TEST(PairsHead, TheTimeLimitHoldsWhenNobodyAnswers) {
 TEST(PairsHead, WhoIsNotThereTakesNoPart) {
     SimulatedHead head(3);
     Options options;
-    options.join_time = std::chrono::milliseconds(50);
+    options.join_s = 0.05;
     const auto report = lead(head, 4, options);
     EXPECT_EQ(report.nodes.size(), 4U);
     EXPECT_EQ(report.nodes[3].name, "member 3");

@@ -89,7 +89,7 @@ TEST(PairsNode, ComesBackFromItsJson) {
     node.rails[1].numa_node = 1;
     node.rails[1].software = true;
     node.rails[0].ethernet = false;
-    const auto read = measure::parse_node(measure::node_json(node));
+    const auto read = measure::parse_node(written(node));
     ASSERT_TRUE(read);
     EXPECT_EQ(*read, node);
 }

@@ -18,7 +18,7 @@ measure::World world_of(unsigned workers) {
 }
 
 Json hello(unsigned node, unsigned local = 0) {
-    return {{"local", local}, {"node", measure::node_json(test::node_with_rails(node))}};
+    return {{"local", local}, {"node", written(test::node_with_rails(node))}};
 }
 
 std::vector<std::string> names(const NodeRoster& roster) {

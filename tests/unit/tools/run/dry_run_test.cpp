@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lib/base/json.h"
-#include "tools/run/dry_run.h"
+#include "tools/run/job.h"
 
 #include <gtest/gtest.h>
 
@@ -30,25 +30,25 @@ protected:
         worker_.placed = &placed_;
     }
 
-    [[nodiscard]] DryRunFacts facts() const {
-        return {plan_,
-                commands_,
-                worker_,
-                environment_,
-                {{"4", "0000:53:00.0", "GPU-a", "/dev/nvidia4", {"mlx5_1:1", "mlx5_2:1"}},
-                 {"5", "0000:54:00.0", "", "", {}}},
-                "n02"};
+    [[nodiscard]] Job job(const std::vector<RankDeviceNames>& devices) const {
+        return {plan_, commands_, worker_, environment_, options_, root_, "n02", [devices] { return devices; }};
+    }
+    [[nodiscard]] Job job() const {
+        return job({{"4", "0000:53:00.0", "GPU-a", "/dev/nvidia4", {"mlx5_1:1", "mlx5_2:1"}},
+                    {"5", "0000:54:00.0", "", "", {}}});
     }
 
     WorldPlan plan_;
     NodePlacement placed_;
     WorkerSettings worker_;
+    Options options_;
+    SysRoot root_ = *SysRoot::open("/");
     Environment environment_{std::vector<std::string>{"OMP_NUM_THREADS=4", "HOME=/h"}};
     std::vector<Command> commands_{{"/bin/a", {"a", "x y", "it's", ""}}, {"/bin/b", {"b", "z\x1b\n"}}};
 };
 
 TEST_F(RunDry, Text) {
-    EXPECT_EQ(dry_run_text(facts()),
+    EXPECT_EQ(dry_run_text(job()),
               R"(world    4 ranks on 2 nodes (--nnodes)
 here     n02, node rank 1 (--node-rank), 2 ranks (-n)
 meet at  10.0.0.1 (--master-addr), port 12000 (torchrun's default)
@@ -83,13 +83,13 @@ Of each rank
 
 TEST_F(RunDry, OneProgramIsSaidOnce) {
     commands_ = std::vector(2, Command{"/bin/a", {"a"}});
-    const auto text = dry_run_text(facts());
+    const auto text = dry_run_text(job());
     EXPECT_NE(text.find("\nEvery rank runs\n  /bin/a\n"), std::string::npos) << text;
     EXPECT_EQ(text.find("COMMAND"), std::string::npos) << text;
 }
 
 TEST_F(RunDry, Json) {
-    const auto json = *Json::parse(dry_run_json(facts()));
+    const auto json = *Json::parse(dry_run_json(job()));
     EXPECT_EQ(json["schema"], 1);
     EXPECT_EQ(json["world_size"], 4);
     EXPECT_EQ(json["variables"]["MASTER_ADDR"], "10.0.0.1");
@@ -107,7 +107,7 @@ TEST_F(RunDry, Json) {
 
 TEST_F(RunDry, NothingKnown) {
     worker_.placed = nullptr;
-    const DryRunFacts bare{plan_, commands_, worker_, environment_, {}, "n02"};
+    const auto bare = job({});
     EXPECT_NE(dry_run_text(bare).find("\n2     0      -    -    -     -     -     -       /bin/a"), std::string::npos)
         << dry_run_text(bare);
     EXPECT_TRUE(Json::parse(dry_run_json(bare))->at("ranks")[0]["memory_node"].is_null());

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lib/base/json.h"
-#include "tools/verbs/address.h"
+#include "tools/verbs/endpoint.h"
 
 #include "lib/net/ip.h"
 
@@ -11,7 +11,7 @@ namespace {
 
 VerbsAddress example() {
     VerbsAddress address;
-    address.gid = IpAddress::parse("::ffff:10.77.1.1")->bytes();
+    address.gid = IpAddress::parse("::ffff:10.77.1.1").value();
     address.lid = 7;
     address.ethernet = false;
     address.mtu = 4096;

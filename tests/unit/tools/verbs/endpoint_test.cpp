@@ -177,6 +177,14 @@ TEST_F(VerbsEnds, NoSuchDevice) {
     EXPECT_NE(end.error().message.find("no such device"), std::string::npos) << end.error().message;
 }
 
+TEST_F(VerbsEnds, NoSuchGpu) {
+    auto wanted = settings("mlx5_0");
+    wanted.gpu = 4000; // no machine has so many
+    const auto end = VerbsEndpoint::open(wanted);
+    ASSERT_FALSE(end);
+    EXPECT_EQ(end.error().message.substr(0, 6), "no GPU") << end.error().message;
+}
+
 TEST_F(VerbsEnds, PeerThatIsGone) {
     connect();
     other_.reset();

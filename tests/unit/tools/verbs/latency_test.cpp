@@ -121,9 +121,9 @@ TEST(ThreadPinTest, GivesBackWhatItTook) {
 
 TEST(IpReachTest, LoopbackAnswers) {
     const auto loopback = IpAddress::parse("127.0.0.1").value();
-    EXPECT_EQ(ip_reach(loopback, loopback, "lo", milliseconds(2000)), IpReach::Answers);
+    EXPECT_TRUE(ip_reaches(loopback, loopback, "lo", milliseconds(2000)));
     const auto foreign = IpAddress::parse("192.0.2.1").value(); // RFC 5737: nobody has it
-    EXPECT_EQ(ip_reach(foreign, loopback, "lo", milliseconds(100)), IpReach::NoRoute);
+    EXPECT_FALSE(ip_reaches(foreign, loopback, "lo", milliseconds(100)));
 }
 
 TEST(IpReachTest, WhoProhibitsIsThere) {
@@ -161,12 +161,6 @@ TEST(VerbsEndTest, SaysWhatIsMissing) {
     const auto absent = VerbsEndpoint::open(settings);
     ASSERT_FALSE(absent);
     EXPECT_NE(absent.error().message.find("libibverbs"), std::string::npos) << absent.error().message;
-}
-
-TEST(GpuMemoryTest, SaysThatThereIsNoGpu) {
-    const auto memory = GpuMemory::allocate(4000, 4096); // no machine has so many
-    ASSERT_FALSE(memory);
-    EXPECT_EQ(memory.error().message.substr(0, 6), "no GPU") << memory.error().message;
 }
 
 } // namespace

@@ -73,7 +73,7 @@ TEST(Work, OrdersAndResultsComeBackFromJson) {
     work.type = "bfloat16";
     work.redop = "avg";
     work.check = false;
-    const auto read = read_work_order(work_json(work));
+    const auto read = read_work_order(written(work));
     ASSERT_TRUE(read) << read.error().message;
     EXPECT_EQ(*read, work);
 
@@ -85,9 +85,9 @@ TEST(Work, OrdersAndResultsComeBackFromJson) {
 
 TEST(Work, WhatNoHeadSendsIsRefused) {
     Work work;
-    EXPECT_FALSE(read_work_order(work_json(work))) << "no sizes";
+    EXPECT_FALSE(read_work_order(written(work))) << "no sizes";
     work.sizes = {16};
-    const auto good = work_json(work);
+    const auto good = written(work);
     ASSERT_TRUE(read_work_order(good));
     EXPECT_FALSE(read_work_order(Json::object()));
     EXPECT_FALSE(read_work_order(Json::array()));

@@ -3,7 +3,7 @@
 #include "lib/net/dialer.h"
 #include "tests/unit/descriptor_limit.h"
 #include "tools/run/control/control.h"
-#include "tools/run/world/rendezvous.h"
+#include "tools/run/world/world.h"
 
 #include <csignal>
 #include <functional>

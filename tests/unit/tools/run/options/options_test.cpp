@@ -10,7 +10,7 @@ namespace {
 
 using Words = std::vector<std::string>;
 
-Result<ParsedOptions> parse(const Words& words, const Words& variables = {}) {
+Result<Options> parse(const Words& words, const Words& variables = {}) {
     return parse_options(words, Environment(variables));
 }
 
@@ -24,7 +24,7 @@ Options options_of(Words words, const Words& variables = {}) {
     words.emplace_back("./t");
     const auto parsed = parse(words, variables);
     EXPECT_TRUE(parsed) << parsed.error().message;
-    return parsed ? parsed->options : Options();
+    return parsed.value_or(Options());
 }
 
 Words only_program(const Options& options) {
@@ -42,14 +42,14 @@ TEST(Options, NoNoteAboutWhatThePluginHasSet) {
         const std::vector<std::string> entries{"PET_RDZV_CONF=is_host=1", ours ? marker : "X=1"};
         const auto parsed = parse_options({"true"}, Environment(entries));
         ASSERT_TRUE(parsed);
-        EXPECT_EQ(parsed->options.notes.empty(), ours);
+        EXPECT_EQ(parsed->notes.empty(), ours);
     }
 }
 
 TEST(Options, Defaults) {
     const auto parsed = parse({"./train"});
     ASSERT_TRUE(parsed);
-    const auto& options = parsed->options;
+    const auto& options = *parsed;
     EXPECT_EQ(only_program(options), Words{"./train"});
     EXPECT_FALSE(options.nproc_per_node || options.nnodes || options.node_rank || options.master_addr ||
                  options.master_port);
@@ -68,23 +68,23 @@ TEST(Options, TorchrunsNames) {
                 "t.py"}}) {
         const auto parsed = parse(words);
         ASSERT_TRUE(parsed) << parsed.error().message;
-        EXPECT_EQ(parsed->options.nproc_per_node, "4");
-        EXPECT_EQ(parsed->options.nnodes, "2");
-        EXPECT_EQ(parsed->options.node_rank, "1");
-        EXPECT_EQ(parsed->options.master_addr, "h");
-        EXPECT_EQ(parsed->options.master_port, "7");
-        EXPECT_EQ(only_program(parsed->options), Words{"t.py"});
+        EXPECT_EQ(parsed->nproc_per_node, "4");
+        EXPECT_EQ(parsed->nnodes, "2");
+        EXPECT_EQ(parsed->node_rank, "1");
+        EXPECT_EQ(parsed->master_addr, "h");
+        EXPECT_EQ(parsed->master_port, "7");
+        EXPECT_EQ(only_program(*parsed), Words{"t.py"});
     }
 }
 
 TEST(Options, Flags) {
     const auto parsed = parse({"-m", "--no-torchelastic-env", "--shutdown-timeout", "0.25", "--root", "/r", "pkg.mod"});
     ASSERT_TRUE(parsed);
-    EXPECT_TRUE(parsed->options.module);
-    EXPECT_FALSE(parsed->options.torchelastic_environment);
-    EXPECT_EQ(parsed->options.shutdown_timeout.count(), 250);
-    EXPECT_EQ(parsed->options.root, "/r");
-    EXPECT_TRUE(parse({"--no_python", "x.py"})->options.no_python);
+    EXPECT_TRUE(parsed->module);
+    EXPECT_FALSE(parsed->torchelastic_environment);
+    EXPECT_EQ(parsed->shutdown_timeout.count(), 250);
+    EXPECT_EQ(parsed->root, "/r");
+    EXPECT_TRUE(parse({"--no_python", "x.py"})->no_python);
 }
 
 TEST(Options, EverythingBehindTheProgramIsTheProgramsOwn) {
@@ -94,20 +94,20 @@ TEST(Options, EverythingBehindTheProgramIsTheProgramsOwn) {
     words.insert(words.end(), program.begin(), program.end());
     auto parsed = parse(words);
     ASSERT_TRUE(parsed);
-    EXPECT_EQ(only_program(parsed->options), program);
-    EXPECT_FALSE(parsed->options.nnodes || parsed->help);
+    EXPECT_EQ(only_program(*parsed), program);
+    EXPECT_FALSE(parsed->nnodes || parsed->help);
     parsed = parse({"--", "-strange-name", "--", "x"});
     ASSERT_TRUE(parsed);
-    EXPECT_EQ(only_program(parsed->options), (Words{"-strange-name", "--", "x"}));
+    EXPECT_EQ(only_program(*parsed), (Words{"-strange-name", "--", "x"}));
 }
 
 TEST(Options, LastOneCounts) {
-    EXPECT_EQ(parse({"-n", "2", "--nproc-per-node=4", "t"})->options.nproc_per_node, "4");
+    EXPECT_EQ(parse({"-n", "2", "--nproc-per-node=4", "t"})->nproc_per_node, "4");
 }
 
 TEST(Options, ValuesPassUnchanged) {
-    EXPECT_EQ(parse({"--master-addr", "[fd00::1]", "t"})->options.master_addr, "[fd00::1]");
-    EXPECT_EQ(parse({"--node-rank", "-1", "t"})->options.node_rank, "-1");
+    EXPECT_EQ(parse({"--master-addr", "[fd00::1]", "t"})->master_addr, "[fd00::1]");
+    EXPECT_EQ(parse({"--node-rank", "-1", "t"})->node_rank, "-1");
 }
 
 TEST(Options, AllOfTorchruns) {
@@ -236,7 +236,7 @@ TEST(Options, SeveralPrograms) {
     const auto parsed = parse({"--rank", "8-9,0-3", "-n", "4", "--", "./a", "x", "::", ":::", ":", "--rank=4", "--",
                                "-b", "--rank", "7", ":", "./rest", "a:b", ""});
     ASSERT_TRUE(parsed) << parsed.error().message;
-    const auto& programs = parsed->options.programs;
+    const auto& programs = parsed->programs;
     ASSERT_EQ(programs.size(), 3U);
     EXPECT_EQ(programs[0].ranks, (std::vector<RankRange>{{0, 3}, {8, 9}}));
     EXPECT_EQ(programs[0].command_line, (Words{"./a", "x", ":", "::"}));
@@ -244,7 +244,7 @@ TEST(Options, SeveralPrograms) {
     EXPECT_EQ(programs[1].command_line, (Words{"-b", "--rank", "7"}));
     EXPECT_EQ(programs[2].ranks, std::vector<RankRange>());
     EXPECT_EQ(programs[2].command_line, (Words{"./rest", "a:b", ""}));
-    EXPECT_EQ(only_program(parse({"./a", ":", "::", "--rank", "0"})->options), (Words{"./a", ":", "::", "--rank", "0"}))
+    EXPECT_EQ(only_program(*parse({"./a", ":", "::", "--rank", "0"})), (Words{"./a", ":", "::", "--rank", "0"}))
         << "without --rank in front, colons are arguments";
 }
 

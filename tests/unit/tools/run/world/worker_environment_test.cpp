@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "tools/run/world/worker_environment.h"
+#include "tools/run/world/world.h"
 
 #include <gtest/gtest.h>
 #include <map>
@@ -21,10 +21,10 @@ WorldPlan second_of_three_nodes() {
     return plan;
 }
 
-std::map<std::string, std::string> environment_of(const Entries& base,
-                                                  const WorkerSettings& settings = {8, true, "/e"}) {
+std::map<std::string, std::string> environment_of(const Entries& base, const WorkerSettings& settings = {8, "/e"},
+                                                  const Options& options = {}) {
     std::map<std::string, std::string> result;
-    const auto entries = worker_environment(second_of_three_nodes(), 2, settings, Environment(base));
+    const auto entries = worker_environment(second_of_three_nodes(), options, 2, settings, Environment(base));
     for (const auto& entry : entries) {
         result[entry.substr(0, entry.find('='))] = entry.substr(entry.find('=') + 1);
     }
@@ -86,25 +86,28 @@ TEST(RunWorker, PetVariablesAreNotHandedDown) {
 }
 
 TEST(RunWorker, WithoutTorchelastic) {
+    Options options;
+    options.torchelastic_environment = false;
     for (const auto& [name, value] :
-         environment_of({"TORCHELASTIC_RUN_ID=outer", "TORCHELASTIC_MAX_RESTARTS=0"}, {8, false, "/e"})) {
+         environment_of({"TORCHELASTIC_RUN_ID=outer", "TORCHELASTIC_MAX_RESTARTS=0"}, {8, "/e"}, options)) {
         EXPECT_FALSE(name.starts_with("TORCHELASTIC")) << name << "=" << value;
     }
-    EXPECT_EQ(environment_of({}, {8, true, ""}).count("TORCHELASTIC_ERROR_FILE"), 0U);
+    EXPECT_EQ(environment_of({}, {8, ""}).count("TORCHELASTIC_ERROR_FILE"), 0U);
     // Who reads Slurm's numbers instead gets those of the ranks.
-    const auto slurm = environment_of({"SLURM_PROCID=1", "SLURM_NTASKS=2", "SLURM_LOCALID=0"}, {8, false, "/e"});
+    const auto slurm = environment_of({"SLURM_PROCID=1", "SLURM_NTASKS=2", "SLURM_LOCALID=0"}, {8, "/e"}, options);
     EXPECT_EQ(slurm.at("SLURM_PROCID"), slurm.at("RANK"));
     EXPECT_EQ(slurm.at("SLURM_LOCALID"), slurm.at("LOCAL_RANK"));
     EXPECT_EQ(slurm.at("SLURM_NTASKS"), slurm.at("WORLD_SIZE"));
-    EXPECT_EQ(environment_of({}, {8, false, "/e"}).count("SLURM_PROCID"), 0U);
+    EXPECT_EQ(environment_of({}, {8, "/e"}, options).count("SLURM_PROCID"), 0U);
 }
 
 TEST(RunWorker, RestartsAndRole) {
-    WorkerSettings settings{8, true, "/e/attempt_2"};
-    settings.role = "trainer";
+    WorkerSettings settings{8, "/e/attempt_2"};
     settings.attempt = 2;
-    settings.max_restarts = 5;
-    const auto environment = environment_of({}, settings);
+    Options options;
+    options.role = "trainer";
+    options.max_restarts = 5;
+    const auto environment = environment_of({}, settings, options);
     EXPECT_EQ(environment.at("ROLE_NAME"), "trainer");
     EXPECT_EQ(environment.at("TORCHELASTIC_RESTART_COUNT"), "2");
     EXPECT_EQ(environment.at("TORCHELASTIC_MAX_RESTARTS"), "5");
@@ -112,10 +115,10 @@ TEST(RunWorker, RestartsAndRole) {
 }
 
 TEST(RunWorker, VirtualLocalRank) {
-    WorkerSettings settings;
-    settings.virtual_local_rank = true;
+    Options options;
+    options.virtual_local_rank = true;
     for (const auto& [list, own] : {std::pair("CUDA_VISIBLE_DEVICES=4,GPU-a, 6 ,7", "6"), std::pair("A=1", "2")}) {
-        const auto environment = environment_of({list}, settings);
+        const auto environment = environment_of({list}, {}, options);
         EXPECT_EQ(environment.at("LOCAL_RANK"), "0");
         EXPECT_EQ(environment.at("LOCAL_WORLD_SIZE"), "4");
         EXPECT_EQ(environment.at("RANK"), "6");
@@ -125,7 +128,7 @@ TEST(RunWorker, VirtualLocalRank) {
 }
 
 TEST(RunWorker, AtLeastOneThread) {
-    EXPECT_EQ(environment_of({}, {3, true, ""}).at("OMP_NUM_THREADS"), "1");
+    EXPECT_EQ(environment_of({}, {3, ""}).at("OMP_NUM_THREADS"), "1");
 }
 
 } // namespace

@@ -26,7 +26,7 @@ WorldInquiry answers(std::size_t gpus = 2) {
 /// What is typed in front of the program.
 Options typed(std::vector<std::string> words, const Entries& entries = {}) {
     words.emplace_back("./train");
-    return parse_options(words, Environment(entries)).value().options;
+    return parse_options(words, Environment(entries)).value();
 }
 
 Result<WorldPlan> plan(const Options& options, const Entries& entries, const WorldInquiry& inquiry = answers()) {

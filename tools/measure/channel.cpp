@@ -1,18 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "lib/net/coordinator.h"
+#include "tools/measure/channel.h"
+
 #include "lib/base/format.h"
-#include "lib/base/json.h"
+#include "lib/net/coordinator.h"
+#include "lib/net/dialer.h"
 #include "lib/net/listeners.h"
+#include "lib/net/message.h"
 #include "lib/net/tcp.h"
 #include "tools/common/print.h"
-#include "tools/measure/channel.h"
 
 #include <algorithm>
 #include <array>
 #include <csignal>
 #include <cstring>
 #include <deque>
-#include <poll.h>
 #include <set>
 #include <sys/resource.h>
 #include <sys/signalfd.h>
@@ -26,9 +27,10 @@ namespace {
 
 /// Limit in bytes of unsent messages for a worker that does not read.
 constexpr std::size_t most_unsent = std::size_t{16} << 20;
+/// The longest time that the coordinator may accept no byte of an answer.
+constexpr std::chrono::seconds send_time(10);
 
-/// Each worker stays connected to the end. 1,000 nodes with 8 tasks need 8,000 descriptors, but the soft limit is often
-/// 1,024.
+/// 1,000 nodes with 8 tasks, which stay connected, need 8,000 descriptors; the soft limit is often 1,024.
 void raise_descriptor_limit() {
     rlimit limit{};
     if (::getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur < limit.rlim_max) {
@@ -37,51 +39,37 @@ void raise_descriptor_limit() {
     }
 }
 
-/// Blocks INT, TERM and HUP and reads them from a descriptor.
-class EndSignals {
-public:
-    EndSignals() {
-        (void)::sigemptyset(&set_);
-        for (const int number : {SIGINT, SIGTERM, SIGHUP}) {
-            (void)::sigaddset(&set_, number);
-        }
-        (void)::pthread_sigmask(SIG_BLOCK, &set_, &before_);
-        fd_.reset(::signalfd(-1, &set_, SFD_NONBLOCK | SFD_CLOEXEC));
+sigset_t block_signals(std::initializer_list<int> numbers, sigset_t* before) {
+    sigset_t set{};
+    (void)::sigemptyset(&set);
+    for (const int number : numbers) {
+        (void)::sigaddset(&set, number);
     }
-    ~EndSignals() { (void)::pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
-    EndSignals(const EndSignals&) = delete;
-    EndSignals& operator=(const EndSignals&) = delete;
-
-    [[nodiscard]] int fd() const { return fd_.get(); }
-    /// Returns "SIGINT", or nullopt if no signal has come.
-    [[nodiscard]] std::optional<std::string> next() const {
-        signalfd_siginfo info{};
-        if (::read(fd_.get(), &info, sizeof info) != static_cast<ssize_t>(sizeof info)) {
-            return std::nullopt;
-        }
-        const char* const name = ::sigabbrev_np(static_cast<int>(info.ssi_signo));
-        return format_text("SIG{}", name != nullptr ? name : "?");
-    }
-
-private:
-    sigset_t set_{}, before_{};
-    UniqueFd fd_;
-};
+    (void)::pthread_sigmask(SIG_BLOCK, &set, before);
+    return set;
+}
 
 /// The workers' connections; lib/net calls their listening side the coordinator, too.
 using Connections = rdma_nccl::Coordinator;
 
 class ListeningCoordinator final : public Coordinator {
 public:
-    ListeningCoordinator(World world, Connections connections)
-        : world_(std::move(world)), connections_(std::move(connections)), ids_(world_.workers, not_joined) {}
+    ListeningCoordinator(const World& world, Connections connections)
+        : node_(world.node), connections_(std::move(connections)), ids_(world.workers, not_joined) {
+        const auto set = block_signals({SIGINT, SIGTERM, SIGHUP}, &mask_before_);
+        signals_.reset(::signalfd(-1, &set, SFD_NONBLOCK | SFD_CLOEXEC));
+    }
+    ListeningCoordinator(const ListeningCoordinator&) = delete;
+    ListeningCoordinator& operator=(const ListeningCoordinator&) = delete;
+    ~ListeningCoordinator() override { (void)::pthread_sigmask(SIG_SETMASK, &mask_before_, nullptr); }
 
     Event next(Clock::time_point deadline) override {
         for (bool waited = false; events_.empty(); waited = true) {
             if (waited && Clock::now() >= deadline) {
                 return {};
             }
-            wait(std::min(deadline, connections_.deadline().value_or(deadline)));
+            std::array<pollfd, 2> items{{{signals_.get(), POLLIN, 0}, {connections_.fd(), POLLIN, 0}}};
+            (void)poll_until(items, std::min(deadline, connections_.deadline().value_or(deadline)));
             take_signals();
             for (auto& event : connections_.work()) {
                 take(event);
@@ -95,7 +83,7 @@ public:
 
     void send(unsigned worker, const Json& message) override {
         if (has(worker)) {
-            connections_.send(ids_[worker], format_message(message));
+            connections_.send(ids_[worker], message.dump());
         }
     }
 
@@ -108,15 +96,11 @@ public:
 private:
     static constexpr int not_joined = -1;
 
-    void wait(Clock::time_point until) const {
-        const auto left = std::chrono::ceil<std::chrono::milliseconds>(until - Clock::now()).count();
-        std::array<pollfd, 2> items{{{signals_.fd(), POLLIN, 0}, {connections_.fd(), POLLIN, 0}}};
-        (void)::poll(items.data(), items.size(), static_cast<int>(std::clamp<std::int64_t>(left, 0, 60'000)));
-    }
-
     void take_signals() {
-        while (auto name = signals_.next()) {
-            events_.push_back({Event::Kind::Interrupted, 0, {}, std::move(*name)});
+        signalfd_siginfo info{};
+        while (::read(signals_.get(), &info, sizeof info) == static_cast<ssize_t>(sizeof info)) {
+            const char* const name = ::sigabbrev_np(static_cast<int>(info.ssi_signo));
+            events_.push_back({Event::Kind::Interrupted, 0, {}, format_text("SIG{}", name != nullptr ? name : "?")});
         }
     }
 
@@ -131,10 +115,9 @@ private:
         }
         auto& worker = found->second;
         if (event.kind == CoordinatorEvent::Kind::Lost) {
-            lose(event.worker, worker, std::move(event.why));
-            return;
+            return lose(event.worker, worker, std::move(event.why));
         }
-        auto message = parse_message(event.body);
+        auto message = parse_json_object(event.body);
         if (message && worker) {
             events_.push_back({Event::Kind::Message, *worker, std::move(*message), {}});
         } else if (!message || !greet(event.worker, worker, *message)) {
@@ -150,18 +133,14 @@ private:
         numbers_.erase(id);
     }
 
-    /// Returns false for a number that the world does not have, or that is already taken: a lost worker does not come
-    /// back.
+    /// Returns false for a number that is not in the world, or taken: a lost worker does not come back.
     bool greet(int id, std::optional<unsigned>& worker, Json& message) {
         const auto number = message.value("member", Json()).integer<unsigned>();
-        if (!number || *number >= ids_.size() || !message.value("hello", Json()).is_object()) {
+        if (!number || *number >= ids_.size() || ids_[*number] != not_joined ||
+            !message.value("hello", Json()).is_object()) {
             return false;
         }
-        auto& known_id = ids_[*number];
-        if (known_id != not_joined) {
-            return false;
-        }
-        known_id = id;
+        ids_[*number] = id;
         worker = number;
         events_.push_back({Event::Kind::Joined, *worker, std::move(message["hello"]), {}});
         return true;
@@ -172,13 +151,14 @@ private:
             print_error(format_text(
                 "{}: warning: with {} connections no more can be accepted: {}; {} members are to connect: raise the "
                 "hard limit of open files (ulimit -Hn, LimitNOFILE of slurmd), or start one task on each node",
-                world_.node, connections_.connections(), std::strerror(error), // NOLINT(concurrency-mt-unsafe)
-                world_.workers));
+                node_, connections_.connections(), std::strerror(error), // NOLINT(concurrency-mt-unsafe)
+                ids_.size()));
         }
     }
 
-    World world_;
-    EndSignals signals_;
+    std::string node_;
+    sigset_t mask_before_{};
+    UniqueFd signals_; ///< signalfd(2)
     Connections connections_;
     std::vector<int> ids_;                                     ///< the connection of each worker
     std::unordered_map<int, std::optional<unsigned>> numbers_; ///< by connection; absent until it has sent its number
@@ -187,6 +167,16 @@ private:
 };
 
 } // namespace
+
+bool wait_for(int fd, short events, Clock::time_point deadline) {
+    std::array item{pollfd{fd, events, 0}};
+    while (poll_until(item, deadline) <= 0) {
+        if (Clock::now() >= deadline) {
+            return false;
+        }
+    }
+    return true;
+}
 
 Result<std::unique_ptr<Coordinator>> Coordinator::listen(const World& world) {
     raise_descriptor_limit();
@@ -231,6 +221,55 @@ void shutdown_workers(Coordinator& coordinator, unsigned workers, std::chrono::m
             coordinator.send(event.worker, end);
         }
     }
+}
+
+Result<Worker> Worker::join(const World& world, const Json& hello, Clock::time_point deadline) {
+    (void)block_signals({SIGINT, SIGTERM}, nullptr);
+    const auto address = world.coordinator ? *world.coordinator : *IpAddress::parse("127.0.0.1");
+    auto connection = dial({{address}, world.port, world.key, {}, max_message_bytes, true}, deadline, deadline);
+    if (!connection) {
+        return fail(format_text("{}: the head cannot be reached: {}; is its process running, and does a firewall let "
+                                "TCP through?",
+                                world.node, connection.error().message));
+    }
+    Worker worker(std::move(*connection));
+    return worker.send({{"member", world.worker}, {"hello", hello}}).map([&] { return std::move(worker); });
+}
+
+Result<std::optional<Json>> Worker::receive(Clock::time_point deadline) {
+    while (!waiting_) {
+        if (!connection_.why_over().empty()) {
+            return fail("the head is gone: " + connection_.why_over());
+        }
+        if (!wait_for(fd(), POLLIN, deadline)) {
+            return std::optional<Json>();
+        }
+        (void)connection_.read(); // why_over() reports errors
+        waiting_ = connection_.next_message();
+    }
+    auto order = parse_json_object(*std::exchange(waiting_, connection_.next_message()));
+    if (!order) {
+        return fail("the head says what is no order");
+    }
+    return order;
+}
+
+Result<void> Worker::send(const Json& message) {
+    connection_.send(std::make_shared<const std::string>(message.dump()));
+    while (connection_.write()) {
+        if (!connection_.wants_to_write()) {
+            return {};
+        }
+        if (!wait_for(fd(), POLLOUT, Clock::now() + send_time)) {
+            return fail("the head takes nothing");
+        }
+    }
+    return fail("the head is gone: " + connection_.why_over());
+}
+
+bool Worker::has_input() const {
+    pollfd item{fd(), POLLIN, 0};
+    return waiting_ || ::poll(&item, 1, 0) > 0;
 }
 
 } // namespace rdma_nccl::measure
