@@ -8,6 +8,7 @@
 #include "lib/fabric/kernel_text.h"
 #include "lib/fabric/pci.h"
 #include "lib/plan/report.h"
+#include "tools/common/print.h"
 #include "tools/gids/gids.h"
 #include "tools/topo/topo.h"
 

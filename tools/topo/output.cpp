@@ -5,6 +5,7 @@
 #include "lib/base/report_fields.h"
 #include "lib/base/text.h"
 #include "lib/plan/report.h"
+#include "tools/common/print.h"
 
 #include <algorithm>
 
@@ -112,14 +113,6 @@ std::string distance_table(const NodePlacement& placed) {
 std::string memory_text(std::uint64_t mib) {
     const double gib = static_cast<double>(mib) / 1024;
     return gib >= 10 ? format_text("{:.0f} GiB", gib) : format_text("{:.1f} GiB", gib);
-}
-
-std::string titled_lines(std::string_view title, const std::vector<std::string>& texts) {
-    std::string text;
-    for (const auto& line : texts) {
-        text += format_text("{}: {}\n", title, line);
-    }
-    return text;
 }
 
 const Gpu* gpu_at(const NodePlan& node, std::size_t i) {
