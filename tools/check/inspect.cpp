@@ -42,21 +42,6 @@ bool is_virtual_machine(const SysRoot& root) {
         hypervisors, [&](std::string_view word) { return (maker + " " + product).find(word) != std::string::npos; });
 }
 
-} // namespace
-
-void parse_nvidia_version(std::string_view text, KernelFacts& kernel) {
-    const auto line = text.substr(0, text.find('\n'));
-    kernel.nvidia_open = line.find("Open Kernel Module") != std::string_view::npos;
-    for (const auto word : split_words(line)) {
-        const bool is_version =
-            word.find('.') != std::string_view::npos && word.find_first_not_of("0123456789.") == std::string_view::npos;
-        if (is_version) {
-            kernel.nvidia_version = word;
-            return;
-        }
-    }
-}
-
 void inspect_kernel(const SysRoot& root, Facts& facts) {
     auto& kernel = facts.kernel;
     kernel.release = root.read("/proc/sys/kernel/osrelease", short_file).value_or("");
@@ -78,20 +63,6 @@ void inspect_kernel(const SysRoot& root, Facts& facts) {
 }
 
 // The PCI functions of HCAs and GPUs and the bridges above them: links, configuration space, IOMMU.
-
-std::optional<double> parse_link_speed(std::string_view text) {
-    constexpr double most = 1024;
-    const auto unit = text.find(" GT/s");
-    return unit == std::string_view::npos ? std::nullopt : parse_decimal(text.substr(0, unit), most);
-}
-
-std::optional<unsigned> parse_link_width(std::string_view text) {
-    constexpr unsigned most = 32;
-    const auto lanes = parse_number<unsigned>(text);
-    return lanes && *lanes > 0 && *lanes <= most ? lanes : std::nullopt;
-}
-
-namespace {
 
 constexpr std::size_t header_size = 64;  ///< of a PCI function's configuration space; all that users can read
 constexpr std::size_t legacy_size = 256; ///< root can read this much; PCI Express has more after it
@@ -153,22 +124,6 @@ PciFunction read_function(const SysRoot& root, const std::string& path) {
     return function;
 }
 
-} // namespace
-
-void read_pci_config(std::string_view bytes, PciFunction& function) {
-    constexpr unsigned acs = 0x000d;
-    constexpr unsigned request_and_completion_redirect = 0x4 | 0x8; // ACS control, bits 2 and 3
-    constexpr unsigned enable_relaxed_ordering = 0x10;              // device control, bit 4
-    function.config_known = bytes.size() > header_size;
-    function.config_extended = bytes.size() > legacy_size;
-    if (const auto express = express_capability(bytes); express != 0) {
-        function.relaxed_orders = (word_at(bytes, express + 8) & enable_relaxed_ordering) != 0;
-    }
-    if (const auto control = extended_capability(bytes, acs); control != 0) {
-        function.acs_redirects = (word_at(bytes, control + 6) & request_and_completion_redirect) != 0;
-    }
-}
-
 void inspect_pci(const SysRoot& root, Facts& facts) {
     auto paths = mapped(facts.fabric.hcas, &Hca::pci_path);
     append(paths, mapped(facts.fabric.gpus, &Gpu::pci_path));
@@ -181,7 +136,7 @@ void inspect_pci(const SysRoot& root, Facts& facts) {
     }
 }
 
-namespace {
+// Settings of interfaces, and counters of ports.
 
 /// Returns the greater value of `all` and the interface.
 std::optional<unsigned> read_sysctl(const SysRoot& root, const std::string& netdev, const char* name) {
@@ -266,8 +221,6 @@ void read_pkeys(const SysRoot& root, const std::string& directory, std::vector<u
     }
 }
 
-} // namespace
-
 void inspect_netdevs(const SysRoot& root, Facts& facts) {
     for (const auto& port : used_ports_of(facts)) {
         if (port.netdev == nullptr) {
@@ -306,6 +259,47 @@ void inspect_counts(const SysRoot& root, Facts& facts) {
             const auto& netdev = port.netdev->name;
             count(netdev, "carrier_changes", format_text("/sys/class/net/{}/carrier_changes", netdev));
         }
+    }
+}
+
+} // namespace
+
+void parse_nvidia_version(std::string_view text, KernelFacts& kernel) {
+    const auto line = text.substr(0, text.find('\n'));
+    kernel.nvidia_open = line.find("Open Kernel Module") != std::string_view::npos;
+    for (const auto word : split_words(line)) {
+        const bool is_version =
+            word.find('.') != std::string_view::npos && word.find_first_not_of("0123456789.") == std::string_view::npos;
+        if (is_version) {
+            kernel.nvidia_version = word;
+            return;
+        }
+    }
+}
+
+std::optional<double> parse_link_speed(std::string_view text) {
+    constexpr double most = 1024;
+    const auto unit = text.find(" GT/s");
+    return unit == std::string_view::npos ? std::nullopt : parse_decimal(text.substr(0, unit), most);
+}
+
+std::optional<unsigned> parse_link_width(std::string_view text) {
+    constexpr unsigned most = 32;
+    const auto lanes = parse_number<unsigned>(text);
+    return lanes && *lanes > 0 && *lanes <= most ? lanes : std::nullopt;
+}
+
+void read_pci_config(std::string_view bytes, PciFunction& function) {
+    constexpr unsigned acs = 0x000d;
+    constexpr unsigned request_and_completion_redirect = 0x4 | 0x8; // ACS control, bits 2 and 3
+    constexpr unsigned enable_relaxed_ordering = 0x10;              // device control, bit 4
+    function.config_known = bytes.size() > header_size;
+    function.config_extended = bytes.size() > legacy_size;
+    if (const auto express = express_capability(bytes); express != 0) {
+        function.relaxed_orders = (word_at(bytes, express + 8) & enable_relaxed_ordering) != 0;
+    }
+    if (const auto control = extended_capability(bytes, acs); control != 0) {
+        function.acs_redirects = (word_at(bytes, control + 6) & request_and_completion_redirect) != 0;
     }
 }
 
