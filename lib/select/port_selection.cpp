@@ -256,6 +256,13 @@ bool FabricChoice::uses(const std::string& hca) const {
     return std::ranges::any_of(ports, [&](const PortChoice& port) { return port.hca == hca && port.used(); });
 }
 
+std::string FabricChoice::reason_for(const std::string& hca) const {
+    const auto used =
+        std::ranges::find_if(ports, [&](const PortChoice& port) { return port.hca == hca && port.used(); });
+    const auto* const first = used != ports.end() ? &*used : find_by(ports, &PortChoice::hca, hca);
+    return first == nullptr ? "has no port: left out" : first->reason;
+}
+
 FabricChoice choose_fabric(const Fabric& fabric, const Settings& settings, std::span<const std::string> isolated) {
     Selection selection = start_selection(fabric, settings);
     apply_filters(selection);
