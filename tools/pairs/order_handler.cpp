@@ -21,12 +21,11 @@ using std::chrono::milliseconds;
 
 VerbsSettings settings_of(const Order& order, const PairRail& rail, std::optional<unsigned> gpu) {
     const auto& measure = order.measure;
-    return {.rail = rail,
+    return {.service = {.traffic_class = measure.traffic_class, .service_level = measure.service_level},
+            .rail = rail,
             .message_size = measure.message_size,
             .queue_pairs = measure.queue_pairs,
             .depth = measure.depth,
-            .traffic_class = measure.traffic_class,
-            .service_level = measure.service_level,
             .pkey_index = measure.pkey_index,
             .loopback = order.ends > 1,
             .gpu = gpu};

@@ -92,7 +92,7 @@ public:
                      link_.gid_index, link_.gid, link_.peer_gid)},
                 EINVAL);
         }
-        VerbsService service = settings_;
+        VerbsService service = settings_.service;
         if (settings_.rail.software) {
             service.timeout = std::max(service.timeout, software_timeout);
         }

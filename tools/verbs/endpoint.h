@@ -47,7 +47,8 @@ struct VerbsService {
     unsigned traffic_class = 0, service_level = 0, timeout = 14;
 };
 
-struct VerbsSettings : VerbsService {
+struct VerbsSettings {
+    VerbsService service;
     PairRail rail;
     std::uint64_t message_size = std::uint64_t{1} << 20; ///< bytes per write
     unsigned queue_pairs = 4;

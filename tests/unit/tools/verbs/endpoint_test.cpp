@@ -29,7 +29,7 @@ protected:
         wanted.message_size = 65536;
         wanted.queue_pairs = 2;
         wanted.depth = 8;
-        wanted.timeout = 10;
+        wanted.service.timeout = 10;
         return wanted;
     }
 
