@@ -18,6 +18,7 @@
 #include <chrono>
 #include <csignal>
 #include <functional>
+#include <future>
 #include <optional>
 #include <string>
 #include <sys/wait.h>
@@ -298,12 +299,19 @@ public:
         }
     }
 
-    void start_stacks() { stacks_.start(job_.job.root, job_.processes.running_pids(), job_.job.environment); }
+    /// Does nothing while stacks are being read.
+    void start_stacks() {
+        if (!stacks_.valid()) {
+            stacks_ = std::async(std::launch::async, [&job = job_.job, pids = job_.processes.running_pids()] {
+                return read_stacks(job.root, pids, job.environment, std::chrono::seconds(10));
+            });
+        }
+    }
 
     /// Returns true once stacks have been printed and the ranks, whose end was delayed for them, must end.
     bool work(Time time) {
-        const auto stacks = stacks_.take();
-        for (const auto& stack : stacks.value_or(std::vector<ProcessStack>())) {
+        const bool read = stacks_.valid() && stacks_.wait_for(std::chrono::seconds(0)) == std::future_status::ready;
+        for (const auto& stack : read ? stacks_.get() : std::vector<ProcessStack>()) {
             const auto rank = std::ranges::find(job_.pids, stack.pid) - job_.pids.begin();
             job_.say(stack_text(stack, format_text("rank {} on {}", job_.plan.first_rank() + rank, job_.job.node)));
         }
@@ -313,12 +321,12 @@ public:
                 job_.control.report_activity(probe_->moved(job_.attempt->output().bytes()));
             }
         }
-        return stacks && std::exchange(end_after_stacks_, false);
+        return read && std::exchange(end_after_stacks_, false);
     }
 
     /// Returns true, and delays the end of the ranks, while their stacks are being read.
     bool delays_end() {
-        end_after_stacks_ = stacks_.is_reading();
+        end_after_stacks_ = stacks_.valid();
         return end_after_stacks_;
     }
     [[nodiscard]] std::optional<Time> deadline() const {
@@ -326,14 +334,14 @@ public:
         if (probe_) {
             first = next_sample_;
         }
-        return stacks_.is_reading() ? earlier(first, std::chrono::steady_clock::now() + stack_interval) : first;
+        return stacks_.valid() ? earlier(first, std::chrono::steady_clock::now() + stack_interval) : first;
     }
 
 private:
     JobState& job_;
     std::optional<ActivityProbe> probe_;
     Time next_sample_{};
-    StackReader stacks_;
+    std::future<std::vector<ProcessStack>> stacks_; ///< valid while they are being read
     bool end_after_stacks_ = false;
 };
 
