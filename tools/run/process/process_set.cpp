@@ -2,6 +2,7 @@
 #include "tools/run/process/process_set.h"
 
 #include "lib/base/format.h"
+#include "lib/base/lists.h"
 #include "lib/base/text.h"
 #include "lib/slurm/step_processes.h"
 #include "tools/common/print.h"
@@ -292,10 +293,8 @@ bool RankEnder::end_leftovers(Time now) {
 }
 
 void RankEnder::report_left_alone() const {
-    std::vector<std::string> pids;
-    for (const pid_t pid : list_children().value_or(processes_.running_pids())) {
-        pids.push_back(std::to_string(pid));
-    }
+    const auto pids =
+        mapped(list_children().value_or(processes_.running_pids()), [](pid_t pid) { return std::to_string(pid); });
     if (!pids.empty()) {
         report_(format_text("{}: not gone after SIGKILL, left alone: pid {} (state D in ps: hangs in a driver or file "
                             "system)",
