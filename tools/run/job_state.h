@@ -17,7 +17,6 @@
 #include <algorithm>
 #include <chrono>
 #include <csignal>
-#include <functional>
 #include <future>
 #include <optional>
 #include <string>
@@ -31,8 +30,8 @@ namespace rdma_nccl::run {
 /// The ranks of this node from one start to their end: processes, output, files and failures.
 class Attempt {
 public:
-    /// Prepares the output and the directories. `number` is 0 for the first start. `events` may be nullptr.
-    static Result<Attempt> prepare(const Job& job, unsigned number, EventLog* events) {
+    /// Prepares the output and the directories. `number` is 0 for the first start.
+    static Result<Attempt> prepare(const Job& job, unsigned number, EventLog& events) {
         const auto& parent = job.log_directory.empty() ? job.error_directory : job.log_directory;
         auto directory =
             parent.empty() ? Result<std::string>() : make_subdirectory(parent, format_text("attempt_{}", number));
@@ -43,16 +42,12 @@ public:
         for (unsigned i = 0; i < job.plan.ranks_per_node.value; ++i) {
             names.push_back({job.node, job.plan.node_rank.value, job.plan.first_rank() + i, i, job.options.role});
         }
-        std::function<void(unsigned)> first_output;
-        if (events != nullptr) {
-            first_output = [events](unsigned local_rank) { events->first_output(local_rank); };
-        }
-        auto output =
-            RankOutput::start(job.options.output, names, job.log_directory.empty() ? "" : *directory, first_output);
+        auto output = RankOutput::start(job.options.output, names, job.log_directory.empty() ? "" : *directory,
+                                        [&events](unsigned local_rank) { events.first_output(local_rank); });
         if (!output) {
             return tl::unexpected(output.error());
         }
-        return Attempt(job, number, events, std::move(names), std::move(*directory), std::move(*output));
+        return Attempt(job, number, &events, std::move(names), std::move(*directory), std::move(*output));
     }
 
     /// Starts rank `local_rank` of this node. Ranks are started in order.
@@ -70,9 +65,7 @@ public:
                                    worker_environment(plan, job_->options, local_rank, worker, job_->environment),
                                    binding, ends.out, ends.err);
         if (pid) {
-            if (events_ != nullptr) {
-                events_->started(names_[local_rank], *pid);
-            }
+            events_->started(names_[local_rank], *pid);
             if (job_->options.output.announce) {
                 output_.say(start_line(names_[local_rank], *pid, wall_time_us()));
             }
@@ -83,9 +76,7 @@ public:
     /// Reports the exit to the event log and, with --announce, on the console.
     void note_exit(const RankExit& rank_exit) {
         const int code = exit_code_for_status(rank_exit.status);
-        if (events_ != nullptr) {
-            events_->exited(names_[rank_exit.index], rank_exit.pid, code);
-        }
+        events_->exited(names_[rank_exit.index], rank_exit.pid, code);
         if (job_->options.output.announce) {
             const auto signal =
                 WIFSIGNALED(rank_exit.status) ? std::optional<int>(WTERMSIG(rank_exit.status)) : std::nullopt;
@@ -173,7 +164,7 @@ public:
             return;
         }
         if (auto log = EventLog::open(job.options.output.events, job.node)) {
-            events.emplace(std::move(*log));
+            events = std::move(*log);
         } else {
             print_error("warning: " + log.error().message);
         }
@@ -186,7 +177,7 @@ public:
                 say("warning: " + problem);
             }
         }
-        if (const auto problem = events ? events->take_problem() : std::nullopt) {
+        if (const auto problem = events.take_problem()) {
             say("warning: " + *problem);
         }
     }
@@ -198,7 +189,7 @@ public:
     RankDevices devices;
     RankEnder ender;
     JobExit exit;
-    std::optional<EventLog> events;
+    EventLog events;
 
     // The current attempt:
     unsigned number = 0;
@@ -237,8 +228,8 @@ public:
     /// Handles the signals that are complete.
     void act(Time time) {
         for (const auto& due : signals_.take_due(time)) {
-            if (job_.events && due.here) {
-                job_.events->job(JobEvent::Kind::Signal, due.signal);
+            if (due.here) {
+                job_.events.job(JobEvent::Kind::Signal, due.signal);
             }
             const unsigned times = signals_.outstanding(due.signal, due.count);
             for (unsigned i = 0; i < times; ++i) {

@@ -235,10 +235,10 @@ private:
             shared_->errors[stream.local_rank].take(bytes);
         }
         if (stream.file) {
-            const auto error = stream.file->write(bytes);
-            if (error && !std::exchange(stream.file_problem, true)) {
+            const bool written = write_all(stream.file->fd.get(), bytes); // a later one may succeed again
+            if (!written && !std::exchange(stream.file_problem, true)) {
                 report(format_text("cannot write {}: {}; what the rank writes is missing there as long as this lasts",
-                                   stream.file->path, ::strerror(*error)));
+                                   stream.file->path, ::strerror(errno)));
             }
         }
         if (stream.console) {
