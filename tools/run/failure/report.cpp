@@ -84,8 +84,8 @@ public:
         if (left_out > 0) {
             line(format_text("  | ... ({} more before)", left_out));
         }
-        for (const auto& line : lines.subspan(left_out)) {
-            const auto quoted = shown(line);
+        for (const auto& one : lines.subspan(left_out)) {
+            const auto quoted = shown(one);
             line(format_text("  |{}{}", quoted.empty() ? "" : " ", quoted));
         }
     }

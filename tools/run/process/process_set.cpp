@@ -45,6 +45,17 @@ std::optional<rlimit> raise_file_limit() {
     return known && ::setrlimit(RLIMIT_NOFILE, &raised) == 0 ? std::optional(old) : std::nullopt;
 }
 
+/// Returns the children of the calling thread, which must be the one that forks. Fails if /proc does not list them.
+Result<std::vector<pid_t>> list_children() {
+    // proc(5): some children may be missing if children end during the read. Each such end is one more SIGCHLD, and so
+    // causes one more call.
+    std::ifstream file("/proc/thread-self/children");
+    if (!file) {
+        return fail("cannot read /proc/thread-self/children");
+    }
+    return std::vector<pid_t>(std::istream_iterator<pid_t>(file), {});
+}
+
 } // namespace
 
 bool reap_children(const std::function<void(pid_t, int)>& ended) {
@@ -205,16 +216,6 @@ void ProcessSet::signal_ranks(int signal_number, bool groups) const {
     for (const pid_t pid : running_pids()) {
         ::kill(groups ? -pid : pid, signal_number);
     }
-}
-
-Result<std::vector<pid_t>> list_children() {
-    // proc(5): some children may be missing if children end during the read. Each such end is one more SIGCHLD, and so
-    // causes one more call.
-    std::ifstream file("/proc/thread-self/children");
-    if (!file) {
-        return fail("cannot read /proc/thread-self/children");
-    }
-    return std::vector<pid_t>(std::istream_iterator<pid_t>(file), {});
 }
 
 StepDaemon find_step_daemon() {

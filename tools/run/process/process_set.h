@@ -109,9 +109,6 @@ private:
     bool use_pidfds_ = true;
 };
 
-/// Returns the children of the calling thread, which must be the one that forks. Fails if /proc does not list them.
-Result<std::vector<pid_t>> list_children();
-
 /// The slurmstepd of this step. Slurm ends a step through it; if it is killed, nobody else would end the processes
 /// below it.
 struct StepDaemon {
