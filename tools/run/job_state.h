@@ -147,7 +147,7 @@ class JobState {
 public:
     JobState(const Job& a_job, Control& a_control, ProcessSet& a_processes)
         : job(a_job), control(a_control), processes(a_processes), plan(a_job.plan), devices(a_job.find_devices),
-          ender(a_processes, {a_job.node, a_job.options.shutdown_timeout, a_job.options.end_signals},
+          ender(a_processes, a_job.node, {a_job.options.shutdown_timeout, a_job.options.end_signals},
                 [this](const std::string& text) { say(text); }) {}
 
     void say(const std::string& text) {

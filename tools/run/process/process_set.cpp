@@ -242,7 +242,7 @@ Result<std::size_t> ChildSweep::signal_new(int signal_number) {
 
 void RankEnder::start_attempt() {
     processes_.clear();
-    policy_ = {rules_.shutdown_timeout, rules_.end_signals};
+    policy_ = first_policy_;
     leftovers_ = {};
 }
 
@@ -262,9 +262,9 @@ void RankEnder::on_time(Time now) {
     const bool was_ending = policy_.phase() == Phase::Ending;
     send(policy_.on_time(now));
     if (was_ending && policy_.phase() == Phase::Killing && processes_.running() > 0) {
-        report_(format_text("{}: {} did not end within {:g} s: killing", rules_.node,
+        report_(format_text("{}: {} did not end within {:g} s: killing", node_,
                             format_count(processes_.running(), "rank"),
-                            std::chrono::duration<double>(rules_.shutdown_timeout).count()));
+                            std::chrono::duration<double>(policy_.grace()).count()));
     }
 }
 
@@ -282,11 +282,11 @@ bool RankEnder::end_leftovers(Time now) {
         policy_.on_leftovers(now);
         const auto count = leftovers_.signal_new(policy_.leftover_signal());
         if (!count) {
-            report_(format_text("{}: processes that the ranks left behind cannot be found: {}", rules_.node,
+            report_(format_text("{}: processes that the ranks left behind cannot be found: {}", node_,
                                 count.error().message));
             policy_.give_up();
         } else if (unannounced) {
-            report_(format_text("{}: ending {} {} that the ranks left behind", rules_.node, *count,
+            report_(format_text("{}: ending {} {} that the ranks left behind", node_, *count,
                                 *count == 1 ? "process" : "processes"));
         }
     }
@@ -299,7 +299,7 @@ void RankEnder::report_left_alone() const {
     if (!pids.empty()) {
         report_(format_text("{}: not gone after SIGKILL, left alone: pid {} (state D in ps: hangs in a driver or file "
                             "system)",
-                            rules_.node, joined(pids)));
+                            node_, joined(pids)));
     }
 }
 
