@@ -2,6 +2,7 @@
 #include "lib/nccl_log/log_evidence.h"
 
 #include "lib/base/format.h"
+#include "lib/base/lists.h"
 #include "lib/base/unique_fd.h"
 #include "lib/nccl_log/reader.h"
 #include "lib/sys/sysroot.h"
@@ -10,7 +11,6 @@
 #include <array>
 #include <cstdlib>
 #include <fcntl.h>
-#include <iterator>
 #include <sys/stat.h>
 #include <unistd.h>
 #include <utility>
@@ -60,8 +60,7 @@ std::size_t read_log(int directory, const std::string& name, std::size_t most, N
 
 /// Returns the most frequent first, and equally frequent ones sorted by text.
 std::vector<std::string> by_number(const NcclCauses& counts) {
-    std::vector<std::string> texts;
-    std::ranges::transform(counts, std::back_inserter(texts), &NcclCauses::value_type::first);
+    auto texts = mapped(counts, &NcclCauses::value_type::first);
     std::ranges::stable_sort(texts, std::ranges::greater(), [&](const std::string& text) { return counts.at(text); });
     return texts;
 }

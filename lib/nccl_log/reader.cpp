@@ -5,72 +5,63 @@
 
 #include <algorithm>
 #include <cstring>
+#include <functional>
 
 namespace rdma_nccl {
 
-namespace {
-
-/// The processes of a log, in the order of first appearance.
-class Processes {
-public:
-    /// Returns the process of a message, or nullptr if it is unknown and cannot be added. A message that follows
-    /// another one on its line may show too long a host name. It counts only for a known process.
-    LogProcess* find_or_add(const NcclMessage& message, bool& truncated) {
-        if (LogProcess* const found = find(message.host, message.pid)) {
-            return found;
-        }
-        if (!message.first) {
-            for (auto host = message.host; host.size() > 1;) {
-                host.remove_prefix(1);
-                if (LogProcess* const found = find(host, message.pid)) {
-                    return found;
-                }
-            }
-            return nullptr;
-        }
-        if (list_.size() >= NcclLog::most_processes) {
-            truncated = true;
-            return nullptr;
-        }
-        last_ = list_.size();
-        by_pid_[message.pid].emplace(message.host, last_);
-        return &list_.emplace_back(message.host, message.pid);
-    }
-
-    [[nodiscard]] std::vector<LogProcess>& list() { return list_; }
-
-private:
-    LogProcess* find(std::string_view host, std::uint32_t pid) {
-        if (last_ >= list_.size() || !list_[last_].is(host, pid)) {
-            const auto hosts = by_pid_.find(pid);
-            if (hosts == by_pid_.end() || !hosts->second.contains(host)) {
-                return nullptr;
-            }
-            last_ = hosts->second.find(host)->second;
-        }
-        return &list_[last_];
-    }
-
-    std::vector<LogProcess> list_;
-    std::map<std::uint32_t, std::map<std::string, std::size_t, std::less<>>> by_pid_; ///< index in `list_`, by host
-    std::size_t last_ = 0; ///< the process of the last message
-};
-
-} // namespace
-
 struct NcclLogReader::State {
     NcclLog log;
-    Processes processes;
-    NcclNames versions; ///< of all processes, and from lines that name none
+    std::vector<LogProcess> processes; ///< in the order of first appearance
+    /// The index of a process, by pid and host.
+    std::map<std::uint32_t, std::map<std::string, std::size_t, std::less<>>> by_pid;
+    std::size_t last = 0; ///< index of the process of the last message
+    NcclNames versions;   ///< of all processes, and from lines that name none
     NameBudget budget;
     std::string pending;   ///< a line whose end has not arrived
     bool overlong = false; ///< the pending line has exceeded the limit
     std::string plain;     ///< a line with the colours removed
 
+    LogProcess* find(std::string_view host, std::uint32_t pid);
+    LogProcess* find_or_add(const NcclMessage& message);
     void take_line(std::string_view line, bool cut);
     void take_message(const NcclMessage& message, bool cut);
     void take_pending(bool cut);
 };
+
+LogProcess* NcclLogReader::State::find(std::string_view host, std::uint32_t pid) {
+    if (last >= processes.size() || !processes[last].is(host, pid)) {
+        const auto hosts = by_pid.find(pid);
+        if (hosts == by_pid.end() || !hosts->second.contains(host)) {
+            return nullptr;
+        }
+        last = hosts->second.find(host)->second;
+    }
+    return &processes[last];
+}
+
+/// Returns the process of a message, or nullptr if it is unknown and cannot be added. A message that follows another
+/// one on its line may show too long a host name. It counts only for a known process.
+LogProcess* NcclLogReader::State::find_or_add(const NcclMessage& message) {
+    if (LogProcess* const found = find(message.host, message.pid)) {
+        return found;
+    }
+    if (!message.first) {
+        for (auto host = message.host; host.size() > 1;) {
+            host.remove_prefix(1);
+            if (LogProcess* const found = find(host, message.pid)) {
+                return found;
+            }
+        }
+        return nullptr;
+    }
+    if (processes.size() >= NcclLog::most_processes) {
+        log.truncated = true;
+        return nullptr;
+    }
+    last = processes.size();
+    by_pid[message.pid].emplace(message.host, last);
+    return &processes.emplace_back(message.host, message.pid);
+}
 
 void NcclLogReader::State::take_message(const NcclMessage& message, bool cut) {
     const auto version = cut ? std::nullopt : parse_version(message.text);
@@ -80,7 +71,7 @@ void NcclLogReader::State::take_message(const NcclMessage& message, bool cut) {
     }
     ++log.nccl_lines;
     log.info_lines += message.warning ? 0 : 1;
-    LogProcess* const process = message.host.empty() ? nullptr : processes.find_or_add(message, log.truncated);
+    LogProcess* const process = message.host.empty() ? nullptr : find_or_add(message);
     if (process == nullptr) {
         return;
     }
@@ -147,8 +138,8 @@ NcclLog NcclLogReader::finish() {
     NcclLog& log = state_->log;
     log.truncated = log.truncated || state_->budget.exhausted;
     log.version = state_->versions.size() == 1 ? *state_->versions.begin() : std::string();
-    log.processes.reserve(state_->processes.list().size());
-    for (auto& process : state_->processes.list()) {
+    log.processes.reserve(state_->processes.size());
+    for (auto& process : state_->processes) {
         log.processes.push_back(process.finish(log.version));
     }
     return std::move(log);

@@ -18,4 +18,7 @@ int overwrite_file(const std::string& path, std::string_view text);
 /// Writes one line to stderr, "rdma-nccl: TEXT", in one write(2), so that it does not mix with the ranks' output.
 void print_error(std::string_view text);
 
+/// Quotes for a POSIX shell with single quotes, in which only the quote itself is special.
+std::string shell_quoted(std::string_view text);
+
 } // namespace rdma_nccl

@@ -18,15 +18,6 @@ struct EnvOptions {
     bool json = false;
 };
 
-/// Quotes for a POSIX shell with single quotes, in which only the quote itself is special.
-std::string shell_quoted(std::string_view text) {
-    std::string quoted = "'";
-    for (const char c : text) {
-        quoted += c == '\'' ? std::string("'\\''") : std::string(1, c);
-    }
-    return quoted + "'";
-}
-
 void print_exports(const Step& step, const std::vector<Variable>& variables) {
     for (const auto& variable : variables) {
         if (variable.action == VariableAction::Set) {

@@ -5,6 +5,7 @@
 #include "lib/base/json.h"
 #include "lib/base/lists.h"
 #include "lib/base/text.h"
+#include "tools/common/print.h"
 
 #include <algorithm>
 #include <string_view>
@@ -22,11 +23,7 @@ std::string shell_word(std::string_view word) {
     if (!word.empty() && word.find_first_not_of(plain) == std::string_view::npos) {
         return std::string(word);
     }
-    std::string text = "'";
-    for (const char c : printable(word, longest_word)) {
-        text += c == '\'' ? std::string("'\\''") : std::string(1, c);
-    }
-    return text + "'";
+    return shell_quoted(printable(word, longest_word));
 }
 
 struct DryRank {
@@ -58,12 +55,9 @@ bool has(const Variables& variables, const std::pair<std::string, std::string>& 
 
 /// Removes the variables that all ranks have with the same value from the ranks' lists, and returns them.
 Variables take_common(std::vector<DryRank>& ranks) {
-    Variables common;
-    for (const auto& variable : ranks.front().variables) {
-        if (std::ranges::all_of(ranks, [&](const auto& rank) { return has(rank.variables, variable); })) {
-            common.push_back(variable);
-        }
-    }
+    auto common = selected(ranks.front().variables, [&](const auto& variable) {
+        return std::ranges::all_of(ranks, [&](const auto& rank) { return has(rank.variables, variable); });
+    });
     for (auto& rank : ranks) {
         std::erase_if(rank.variables, [&](const auto& variable) { return has(common, variable); });
     }
@@ -123,12 +117,10 @@ std::string own_variables_text(const std::vector<DryRank>& ranks) {
     }
     std::vector<TableRow> rows{names};
     for (const auto& rank : ranks) {
-        TableRow row;
-        for (const auto& name : names) {
+        rows.push_back(mapped(names, [&](const auto& name) {
             const auto* const found = find_by(rank.variables, &Variables::value_type::first, name);
-            row.push_back(found == nullptr ? "-" : shell_word(found->second));
-        }
-        rows.push_back(std::move(row));
+            return found == nullptr ? "-" : shell_word(found->second);
+        }));
     }
     return "\nOf each rank\n" + aligned_table(rows, "  ");
 }
@@ -178,10 +170,6 @@ std::string dry_run_text(const Job& job) {
 std::string dry_run_json(const Job& job) {
     auto ranks = ranks_of(job);
     const auto common = take_common(ranks);
-    auto list = Json::array();
-    for (const auto& rank : ranks) {
-        list.push_back(rank_json(rank));
-    }
     const Json json = {{"schema", 1},
                        {"host", job.node},
                        {"nodes", job.plan.nodes.value},
@@ -191,7 +179,7 @@ std::string dry_run_json(const Job& job) {
                        {"master_port", job.plan.master_port.value},
                        {"run_id", job.plan.run_id},
                        {"variables", variables_json(common)},
-                       {"ranks", std::move(list)},
+                       {"ranks", mapped(ranks, rank_json)},
                        {"warnings", job.plan.warnings}};
     return json.dump(2) + "\n";
 }

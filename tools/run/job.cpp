@@ -59,9 +59,7 @@ public:
             exit.now = 1;
         }
         const int code = *exit.code();
-        if (events) {
-            events->job(JobEvent::Kind::End, code);
-        }
+        events.job(JobEvent::Kind::End, code);
         report_problems();
         if (const auto* const arbiter = control.arbiter()) {
             // Through the output's thread: a console that accepts nothing must not delay the end.
@@ -86,7 +84,7 @@ private:
         pids.clear();
         gpu_deadline_.reset();
         output_deadline_.reset();
-        auto prepared = Attempt::prepare(job, new_number, events ? &*events : nullptr);
+        auto prepared = Attempt::prepare(job, new_number, events);
         if (!prepared) {
             fail_to_start(0, prepared.error());
             end_attempt();
@@ -251,9 +249,7 @@ private:
     void obey(const SignalCount& order) { signals_.obey(order); }
     void obey(const Restart& order) {
         plan.master_port = {order.port, "the restart"};
-        if (events) {
-            events->job(JobEvent::Kind::Restart, static_cast<int>(order.attempt));
-        }
+        events.job(JobEvent::Kind::Restart, static_cast<int>(order.attempt));
         if (plan.node_rank.value == 0) {
             say(format_text("starting all ranks again ({} of {} restarts), port {}", order.attempt,
                             job.options.max_restarts, order.port));

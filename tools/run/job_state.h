@@ -17,7 +17,7 @@
 #include <algorithm>
 #include <chrono>
 #include <csignal>
-#include <functional>
+#include <future>
 #include <optional>
 #include <string>
 #include <sys/wait.h>
@@ -30,8 +30,8 @@ namespace rdma_nccl::run {
 /// The ranks of this node from one start to their end: processes, output, files and failures.
 class Attempt {
 public:
-    /// Prepares the output and the directories. `number` is 0 for the first start. `events` may be nullptr.
-    static Result<Attempt> prepare(const Job& job, unsigned number, EventLog* events) {
+    /// Prepares the output and the directories. `number` is 0 for the first start.
+    static Result<Attempt> prepare(const Job& job, unsigned number, EventLog& events) {
         const auto& parent = job.log_directory.empty() ? job.error_directory : job.log_directory;
         auto directory =
             parent.empty() ? Result<std::string>() : make_subdirectory(parent, format_text("attempt_{}", number));
@@ -42,16 +42,12 @@ public:
         for (unsigned i = 0; i < job.plan.ranks_per_node.value; ++i) {
             names.push_back({job.node, job.plan.node_rank.value, job.plan.first_rank() + i, i, job.options.role});
         }
-        std::function<void(unsigned)> first_output;
-        if (events != nullptr) {
-            first_output = [events](unsigned local_rank) { events->first_output(local_rank); };
-        }
-        auto output =
-            RankOutput::start(job.options.output, names, job.log_directory.empty() ? "" : *directory, first_output);
+        auto output = RankOutput::start(job.options.output, names, job.log_directory.empty() ? "" : *directory,
+                                        [&events](unsigned local_rank) { events.first_output(local_rank); });
         if (!output) {
             return tl::unexpected(output.error());
         }
-        return Attempt(job, number, events, std::move(names), std::move(*directory), std::move(*output));
+        return Attempt(job, number, &events, std::move(names), std::move(*directory), std::move(*output));
     }
 
     /// Starts rank `local_rank` of this node. Ranks are started in order.
@@ -69,9 +65,7 @@ public:
                                    worker_environment(plan, job_->options, local_rank, worker, job_->environment),
                                    binding, ends.out, ends.err);
         if (pid) {
-            if (events_ != nullptr) {
-                events_->started(names_[local_rank], *pid);
-            }
+            events_->started(names_[local_rank], *pid);
             if (job_->options.output.announce) {
                 output_.say(start_line(names_[local_rank], *pid, wall_time_us()));
             }
@@ -82,9 +76,7 @@ public:
     /// Reports the exit to the event log and, with --announce, on the console.
     void note_exit(const RankExit& rank_exit) {
         const int code = exit_code_for_status(rank_exit.status);
-        if (events_ != nullptr) {
-            events_->exited(names_[rank_exit.index], rank_exit.pid, code);
-        }
+        events_->exited(names_[rank_exit.index], rank_exit.pid, code);
         if (job_->options.output.announce) {
             const auto signal =
                 WIFSIGNALED(rank_exit.status) ? std::optional<int>(WTERMSIG(rank_exit.status)) : std::nullopt;
@@ -155,7 +147,7 @@ class JobState {
 public:
     JobState(const Job& a_job, Control& a_control, ProcessSet& a_processes)
         : job(a_job), control(a_control), processes(a_processes), plan(a_job.plan), devices(a_job.find_devices),
-          ender(a_processes, {a_job.node, a_job.options.shutdown_timeout, a_job.options.end_signals},
+          ender(a_processes, a_job.node, {a_job.options.shutdown_timeout, a_job.options.end_signals},
                 [this](const std::string& text) { say(text); }) {}
 
     void say(const std::string& text) {
@@ -172,7 +164,7 @@ public:
             return;
         }
         if (auto log = EventLog::open(job.options.output.events, job.node)) {
-            events.emplace(std::move(*log));
+            events = std::move(*log);
         } else {
             print_error("warning: " + log.error().message);
         }
@@ -185,7 +177,7 @@ public:
                 say("warning: " + problem);
             }
         }
-        if (const auto problem = events ? events->take_problem() : std::nullopt) {
+        if (const auto problem = events.take_problem()) {
             say("warning: " + *problem);
         }
     }
@@ -197,7 +189,7 @@ public:
     RankDevices devices;
     RankEnder ender;
     JobExit exit;
-    std::optional<EventLog> events;
+    EventLog events;
 
     // The current attempt:
     unsigned number = 0;
@@ -236,8 +228,8 @@ public:
     /// Handles the signals that are complete.
     void act(Time time) {
         for (const auto& due : signals_.take_due(time)) {
-            if (job_.events && due.here) {
-                job_.events->job(JobEvent::Kind::Signal, due.signal);
+            if (due.here) {
+                job_.events.job(JobEvent::Kind::Signal, due.signal);
             }
             const unsigned times = signals_.outstanding(due.signal, due.count);
             for (unsigned i = 0; i < times; ++i) {
@@ -298,12 +290,19 @@ public:
         }
     }
 
-    void start_stacks() { stacks_.start(job_.job.root, job_.processes.running_pids(), job_.job.environment); }
+    /// Does nothing while stacks are being read.
+    void start_stacks() {
+        if (!stacks_.valid()) {
+            stacks_ = std::async(std::launch::async, [&job = job_.job, pids = job_.processes.running_pids()] {
+                return read_stacks(job.root, pids, job.environment, std::chrono::seconds(10));
+            });
+        }
+    }
 
     /// Returns true once stacks have been printed and the ranks, whose end was delayed for them, must end.
     bool work(Time time) {
-        const auto stacks = stacks_.take();
-        for (const auto& stack : stacks.value_or(std::vector<ProcessStack>())) {
+        const bool read = stacks_.valid() && stacks_.wait_for(std::chrono::seconds(0)) == std::future_status::ready;
+        for (const auto& stack : read ? stacks_.get() : std::vector<ProcessStack>()) {
             const auto rank = std::ranges::find(job_.pids, stack.pid) - job_.pids.begin();
             job_.say(stack_text(stack, format_text("rank {} on {}", job_.plan.first_rank() + rank, job_.job.node)));
         }
@@ -313,12 +312,12 @@ public:
                 job_.control.report_activity(probe_->moved(job_.attempt->output().bytes()));
             }
         }
-        return stacks && std::exchange(end_after_stacks_, false);
+        return read && std::exchange(end_after_stacks_, false);
     }
 
     /// Returns true, and delays the end of the ranks, while their stacks are being read.
     bool delays_end() {
-        end_after_stacks_ = stacks_.is_reading();
+        end_after_stacks_ = stacks_.valid();
         return end_after_stacks_;
     }
     [[nodiscard]] std::optional<Time> deadline() const {
@@ -326,14 +325,14 @@ public:
         if (probe_) {
             first = next_sample_;
         }
-        return stacks_.is_reading() ? earlier(first, std::chrono::steady_clock::now() + stack_interval) : first;
+        return stacks_.valid() ? earlier(first, std::chrono::steady_clock::now() + stack_interval) : first;
     }
 
 private:
     JobState& job_;
     std::optional<ActivityProbe> probe_;
     Time next_sample_{};
-    StackReader stacks_;
+    std::future<std::vector<ProcessStack>> stacks_; ///< valid while they are being read
     bool end_after_stacks_ = false;
 };
 

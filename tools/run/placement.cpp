@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tools/run/placement.h"
 
+#include "lib/base/lists.h"
 #include "lib/base/text.h"
 #include "lib/fabric/fabric.h"
 #include "lib/fabric/readers.h"
@@ -46,17 +47,16 @@ NodeInquiry inquire(const SysRoot& root, const Environment& environment, Fabric 
 
 RankDeviceNames devices_of(const NodeInquiry& node, const NodePlacement& placed, const RankPlacement& rank) {
     RankDeviceNames devices;
-    for (const auto hca : rank.hcas) {
-        devices.hcas.push_back(placed.ports.at(hca));
-    }
+    devices.hcas = mapped(rank.hcas, [&](std::size_t hca) { return placed.ports.at(hca); });
     if (rank.gpus.empty()) {
         return devices;
     }
     devices.gpu = placed.gpu_ids.at(rank.gpus.front());
     if (const auto& position = placed.gpus.at(rank.gpus.front())) {
-        devices.gpu_pci = node.facts.fabric.gpus.at(*position).pci;
-        devices.gpu_uuid = node.facts.fabric.gpus.at(*position).uuid;
-        devices.gpu_file = node.facts.fabric.gpus.at(*position).device_file;
+        const auto& gpu = node.facts.fabric.gpus.at(*position);
+        devices.gpu_pci = gpu.pci;
+        devices.gpu_uuid = gpu.uuid;
+        devices.gpu_file = gpu.device_file;
     }
     return devices;
 }
@@ -89,11 +89,7 @@ std::vector<RankDeviceNames> find_devices(const SysRoot& root, const Environment
     const auto topology = read_topology(root).value_or(Topology());
     const auto placed =
         place_ranks(node.facts, node.plan, BindChoice::Off, topology, std::vector<CpuSet>(ranks, read_affinity()));
-    std::vector<RankDeviceNames> devices;
-    for (const auto& rank : placed.placement.ranks) {
-        devices.push_back(devices_of(node, placed, rank));
-    }
-    return devices;
+    return mapped(placed.placement.ranks, [&](const auto& rank) { return devices_of(node, placed, rank); });
 }
 
 const std::vector<RankDeviceNames>& RankDevices::all() {

@@ -2,6 +2,7 @@
 #include "tools/run/control/arbiter.h"
 
 #include "lib/base/format.h"
+#include "lib/base/lists.h"
 
 #include <algorithm>
 
@@ -90,16 +91,10 @@ std::vector<Order> Arbiter::standing_orders() const {
 }
 
 std::vector<RankFailure> Arbiter::failures() const {
-    std::vector<Known> by_time;
-    by_time.reserve(failures_.size());
-    for (const auto& [key, known] : failures_) {
-        by_time.push_back(known);
-    }
+    auto by_time = mapped(failures_, &decltype(failures_)::value_type::second);
     // By attempt, then by time; failures at the same time are in the order of ranks.
     std::ranges::stable_sort(by_time, {}, [](const Known& one) { return std::pair(one.failure.attempt, one.when); });
-    std::vector<RankFailure> failures(by_time.size());
-    std::ranges::transform(by_time, failures.begin(), &Known::failure);
-    return failures;
+    return mapped(by_time, &Known::failure);
 }
 
 void Arbiter::end(int code, const std::string& why) {

@@ -34,56 +34,10 @@ struct ControlSettings {
     bool ends_hanging_job = false;
 };
 
-class Control {
-public:
-    using Time = std::chrono::steady_clock::time_point;
-
-    Control() = default;
-    Control(const Control&) = delete;
-    Control& operator=(const Control&) = delete;
-    virtual ~Control() = default;
-
-    /// Returns a descriptor to poll for input, which never changes. It is readable when process() has something to do.
-    /// -1: none.
-    [[nodiscard]] virtual int fd() const = 0;
-    /// Returns the time by which process() must be called.
-    [[nodiscard]] virtual std::optional<Time> deadline() const = 0;
-
-    // Events on this node.
-    virtual void report_failure(const RankFailure& failure, Time when) = 0;
-    virtual void report_ended(const Ended& what) = 0;
-    virtual void report_signal(const SignalCount& count) = 0;
-    /// For the hang watch: whether something moved since the last call.
-    virtual void report_activity(bool moved) = 0;
-    /// This node cannot continue. Informs the others before this launcher exits.
-    virtual void report_node_lost(const std::string& why) = 0;
-
-    /// Returns the orders for this node, in order. Never waits.
-    virtual std::vector<Order> process(Time now) = 0;
-    /// Returns the warnings to print, each once.
-    std::vector<std::string> take_warnings() { return std::exchange(warnings_, {}); }
-
-    /// Returns the arbiter that decides for this node: nullptr for a worker, unless the node is on its own.
-    [[nodiscard]] virtual const Arbiter* arbiter() const = 0;
-
-protected:
-    std::vector<std::string> warnings_;
-};
-
-/// Returns the control of node rank 0, which may be the only node. If it cannot listen for the others, it works alone
-/// and gives a warning.
-std::unique_ptr<Control> make_coordinator_control(ControlSettings settings, ArbiterRules rules);
-
-/// Returns the control of another node. `own`: the rules for the case that there is no coordinator.
-std::unique_ptr<Control> make_worker_control(ControlSettings settings, ArbiterRules own);
-
-/// Returns the warning of a launcher that is not connected to the others.
-std::string only_through_slurm(const std::string& why);
-
 /// The regular messages in both directions that show that a launcher is alive.
 class Heartbeat {
 public:
-    using Time = Control::Time;
+    using Time = std::chrono::steady_clock::time_point;
 
     explicit Heartbeat(std::chrono::milliseconds node_timeout)
         : timeout_(node_timeout),
@@ -114,5 +68,55 @@ private:
     Time last_ = std::chrono::steady_clock::now();
     Time last_call_ = last_;
 };
+
+class Control {
+public:
+    using Time = Heartbeat::Time;
+
+    Control(ControlSettings settings, ArbiterRules rules)
+        : settings_(std::move(settings)), arbiter_(std::move(rules)), heartbeat_(settings_.node_timeout) {}
+    Control(const Control&) = delete;
+    Control& operator=(const Control&) = delete;
+    virtual ~Control() = default;
+
+    /// Returns a descriptor to poll for input, which never changes. It is readable when process() has something to do.
+    /// -1: none.
+    [[nodiscard]] virtual int fd() const = 0;
+    /// Returns the time by which process() must be called.
+    [[nodiscard]] virtual std::optional<Time> deadline() const = 0;
+
+    // Events on this node.
+    virtual void report_failure(const RankFailure& failure, Time when) { arbiter_.on_failure(0, failure, when); }
+    virtual void report_ended(const Ended& what) { arbiter_.on_ended(0, what); }
+    virtual void report_signal(const SignalCount& count) { arbiter_.on_signal(0, count); }
+    /// For the hang watch: whether something moved since the last call.
+    virtual void report_activity(bool moved) = 0;
+    /// This node cannot continue. Informs the others before this launcher exits.
+    void report_node_lost(const std::string& why) { arbiter_.on_lost(0, why); }
+
+    /// Returns the orders for this node, in order. Never waits.
+    virtual std::vector<Order> process(Time now) = 0;
+    /// Returns the warnings to print, each once.
+    std::vector<std::string> take_warnings() { return std::exchange(warnings_, {}); }
+
+    /// Returns the arbiter that decides for this node: nullptr for a worker, unless the node is on its own.
+    [[nodiscard]] virtual const Arbiter* arbiter() const = 0;
+
+protected:
+    ControlSettings settings_;
+    Arbiter arbiter_; ///< of a worker: decides for its node alone if there is no coordinator
+    Heartbeat heartbeat_;
+    std::vector<std::string> warnings_;
+};
+
+/// Returns the control of node rank 0, which may be the only node. If it cannot listen for the others, it works alone
+/// and gives a warning.
+std::unique_ptr<Control> make_coordinator_control(ControlSettings settings, const ArbiterRules& rules);
+
+/// Returns the control of another node. `own`: the rules for the case that there is no coordinator.
+std::unique_ptr<Control> make_worker_control(ControlSettings settings, ArbiterRules own);
+
+/// Returns the warning of a launcher that is not connected to the others.
+std::string only_through_slurm(const std::string& why);
 
 } // namespace rdma_nccl::run

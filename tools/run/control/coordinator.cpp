@@ -36,9 +36,8 @@ long in_seconds(Clock::duration time) {
 
 class CoordinatorControl final : public Control {
 public:
-    CoordinatorControl(ControlSettings settings, ArbiterRules rules)
-        : settings_(std::move(settings)), nodes_(rules.nodes), arbiter_(std::move(rules)),
-          heartbeat_(settings_.node_timeout) {
+    CoordinatorControl(ControlSettings settings, const ArbiterRules& rules)
+        : Control(std::move(settings), rules), nodes_(rules.nodes) {
         if (settings_.hang_timeout) {
             hang_judge_.emplace(nodes_, *settings_.hang_timeout, sample_interval, start_);
         }
@@ -62,11 +61,7 @@ public:
         return std::min(heartbeat_.deadline(), coordinator_->deadline().value_or(heartbeat_.deadline()));
     }
 
-    void report_failure(const RankFailure& failure, Time when) override { arbiter_.on_failure(0, failure, when); }
-    void report_ended(const Ended& what) override { arbiter_.on_ended(0, what); }
-    void report_signal(const SignalCount& count) override { arbiter_.on_signal(0, count); }
     void report_activity(bool moved) override { judge_hang(0, moved); }
-    void report_node_lost(const std::string& why) override { arbiter_.on_lost(0, why); }
     [[nodiscard]] const Arbiter* arbiter() const override { return &arbiter_; }
 
     std::vector<Order> process(Time now) override {
@@ -181,15 +176,11 @@ private:
     }
 
     void find_unresponsive(Time now) {
-        std::vector<int> unresponsive;
-        for (const auto& [worker, peer] : peers_) {
+        for (const auto& [worker, peer] : std::unordered_map(peers_)) { // a copy, because lose() erases the peer
             if (heartbeat_.is_overdue(peer.heard, now)) {
-                unresponsive.push_back(worker);
+                coordinator_->close(worker);
+                lose(worker, heartbeat_.overdue_text());
             }
-        }
-        for (const int worker : unresponsive) {
-            coordinator_->close(worker);
-            lose(worker, heartbeat_.overdue_text());
         }
     }
 
@@ -239,11 +230,8 @@ private:
         arbiter_.on_lost(node, format_text("node {} (node rank {}) is lost: {}", host, node, why));
     }
 
-    ControlSettings settings_;
     Time start_ = Clock::now();
     unsigned nodes_;
-    Arbiter arbiter_;
-    Heartbeat heartbeat_;
     std::optional<HangJudge> hang_judge_;
     std::optional<Coordinator> coordinator_; ///< absent: this node is not connected to others
     std::unordered_map<int, Peer> peers_;    ///< by worker
@@ -263,8 +251,8 @@ std::string only_through_slurm(const std::string& why) {
     return "a failure here reaches other nodes only through Slurm (srun --kill-on-bad-exit=1): " + why;
 }
 
-std::unique_ptr<Control> make_coordinator_control(ControlSettings settings, ArbiterRules rules) {
-    return std::make_unique<CoordinatorControl>(std::move(settings), std::move(rules));
+std::unique_ptr<Control> make_coordinator_control(ControlSettings settings, const ArbiterRules& rules) {
+    return std::make_unique<CoordinatorControl>(std::move(settings), rules);
 }
 
 } // namespace rdma_nccl::run

@@ -118,8 +118,7 @@ private:
 class WorkerControl final : public Control {
 public:
     WorkerControl(ControlSettings settings, ArbiterRules own)
-        : settings_(std::move(settings)), link_(settings_), arbiter_(std::move(own)),
-          heartbeat_(settings_.node_timeout) {
+        : Control(std::move(settings), std::move(own)), link_(settings_) {
         if (!settings_.key || !link_.can_dial()) {
             decide_alone(settings_.key ? link_.problem() : settings_.key.error().message);
         }
@@ -138,22 +137,21 @@ public:
     }
 
     void report_failure(const RankFailure& failure, Time when) override {
-        arbiter_.on_failure(0, failure, when);
+        Control::report_failure(failure, when);
         failures_[{failure.attempt, failure.rank}] = {failure, when};
         send_failure(failure, when);
     }
     void report_ended(const Ended& what) override {
-        arbiter_.on_ended(0, what);
+        Control::report_ended(what);
         ended_ = what;
         send_if_joined(what);
     }
     void report_signal(const SignalCount& count) override {
-        arbiter_.on_signal(0, count);
+        Control::report_signal(count);
         signals_[count.signal] = count.count;
         send_if_joined(count);
     }
     void report_activity(bool moved) override { moved_ = moved_ || moved; }
-    void report_node_lost(const std::string& why) override { arbiter_.on_lost(0, why); }
     /// Returns this node's own arbiter if there is no coordinator, or if it was lost before it restarted or finished
     /// the job. Otherwise the coordinator decided.
     [[nodiscard]] const Arbiter* arbiter() const override {
@@ -284,10 +282,7 @@ private:
         send_if_joined(FailureNotice{shortened(failure), static_cast<std::uint64_t>(std::max<decltype(age)>(age, 0))});
     }
 
-    ControlSettings settings_;
     CoordinatorLink link_;
-    Arbiter arbiter_; ///< decides for this node if there is no coordinator
-    Heartbeat heartbeat_;
     State state_ = State::Connecting;
     unsigned attempt_ = 0;
     Time join_deadline_ = Clock::now() + settings_.join_timeout;

@@ -12,7 +12,6 @@
 #include <cstring>
 #include <fcntl.h>
 #include <unistd.h>
-#include <utility>
 
 namespace rdma_nccl::run {
 
@@ -38,9 +37,6 @@ std::string event_line(const JobEvent& event) {
                        {"code", event.code}};
     return json.dump() + "\n";
 }
-
-EventLog::EventLog(UniqueFd fd, std::string path, std::string host)
-    : mutex_(std::make_unique<std::mutex>()), fd_(std::move(fd)), path_(std::move(path)), host_(std::move(host)) {}
 
 Result<EventLog> EventLog::open(const std::string& path, std::string host) {
     // Non-blocking, so that a FIFO without a reader or with a slow one cannot delay the job.
@@ -88,7 +84,7 @@ void EventLog::job(JobEvent::Kind kind, std::optional<int> code) {
 }
 
 void EventLog::write(const JobEvent& event) {
-    if (failed_) {
+    if (!fd_ || failed_) {
         return;
     }
     const auto line = event_line(event);

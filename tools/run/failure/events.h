@@ -13,6 +13,7 @@
 #include <optional>
 #include <string>
 #include <sys/types.h>
+#include <utility>
 
 namespace rdma_nccl::run {
 
@@ -39,9 +40,10 @@ struct JobEvent {
 /// "local_rank": ..., "pid": ..., "code": ...} on one line with a newline. Absent values are null.
 std::string event_line(const JobEvent& event);
 
-/// The event file. Its functions may be called from several threads.
+/// The event file, or none: then nothing is written. Its functions may be called from several threads.
 class EventLog {
 public:
+    EventLog() = default;
     /// Lines are appended to the file. `host`: the host in all events.
     static Result<EventLog> open(const std::string& path, std::string host);
 
@@ -62,10 +64,11 @@ private:
         std::optional<std::int64_t> first_output; ///< time of output seen before started()
     };
 
-    EventLog(UniqueFd fd, std::string path, std::string host);
+    EventLog(UniqueFd fd, std::string path, std::string host)
+        : fd_(std::move(fd)), path_(std::move(path)), host_(std::move(host)) {}
     void write(const JobEvent& event);
 
-    std::unique_ptr<std::mutex> mutex_;
+    std::unique_ptr<std::mutex> mutex_ = std::make_unique<std::mutex>();
     UniqueFd fd_;
     std::string path_;
     std::string host_;

@@ -70,7 +70,7 @@ public:
 
     void field(std::string_view name, std::string_view value) {
         if (!value.empty()) {
-            text_ += format_text("  {:<9} {}\n", name, value);
+            line(format_text("{:<9} {}", name, value));
         }
     }
 
@@ -79,18 +79,18 @@ public:
         if (lines.empty()) {
             return;
         }
-        text_ += format_text("  {}\n", name);
+        line(name);
         const std::size_t left_out = lines.size() - std::min(lines.size(), most_lines);
         if (left_out > 0) {
-            text_ += format_text("    | ... ({} more before)\n", left_out);
+            line(format_text("  | ... ({} more before)", left_out));
         }
-        for (const auto& line : lines.subspan(left_out)) {
-            const auto quoted = shown(line);
-            text_ += quoted.empty() ? "    |\n" : "    | " + quoted + "\n";
+        for (const auto& one : lines.subspan(left_out)) {
+            const auto quoted = shown(one);
+            line(format_text("  |{}{}", quoted.empty() ? "" : " ", quoted));
         }
     }
 
-    void line(const std::string& text) { text_ += text + "\n"; }
+    void line(std::string_view text) { text_ += format_text("  {}\n", text); }
     [[nodiscard]] const std::string& text() const { return text_; }
 
 private:
@@ -102,10 +102,7 @@ std::string devices_of(const RankFailure& failure) {
     if (!failure.gpu_uuid.empty()) {
         gpu += format_text("{}({})", gpu.empty() ? "" : " ", printable(failure.gpu_uuid));
     }
-    std::string hcas;
-    for (const auto& hca : failure.hcas) {
-        hcas += (hcas.empty() ? "" : ", ") + printable(hca);
-    }
+    const auto hcas = joined(mapped(failure.hcas, [](const auto& hca) { return printable(hca); }));
     return format_text("{}{}{}{}", gpu, !gpu.empty() && !hcas.empty() ? ", " : "", hcas.empty() ? "" : "HCA ", hcas);
 }
 
@@ -139,11 +136,11 @@ void add_others(Block& block, const RankFailure& first, std::span<const RankFail
     std::ranges::stable_sort(by_time, {}, &RankFailure::time_us);
     const auto shown_count = std::min(by_time.size(), most_others);
     for (const auto& other : std::span(by_time).first(shown_count)) {
-        block.line(format_text("  also: {}: {}, {}", name_of(other), describe_end(other),
+        block.line(format_text("also: {}: {}, {}", name_of(other), describe_end(other),
                                delay_text(other.time_us - first.time_us)));
     }
     if (others.size() > shown_count) {
-        block.line(format_text("  also: {}", format_count(others.size() - shown_count, "more rank")));
+        block.line(format_text("also: {}", format_count(others.size() - shown_count, "more rank")));
     }
 }
 

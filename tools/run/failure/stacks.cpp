@@ -2,6 +2,7 @@
 #include "tools/run/failure/stacks.h"
 
 #include "lib/base/format.h"
+#include "lib/base/lists.h"
 #include "lib/base/text.h"
 #include "tools/common/process.h"
 
@@ -21,11 +22,10 @@ bool is_python(const SysRoot& root, pid_t pid) {
 }
 
 Result<CapturedProcess> start(std::vector<std::string> command, const Environment& environment) {
-    std::vector<std::string> variables;
-    for (const auto& [name, value] : environment.all()) {
-        variables.push_back(format_text("{}={}", name, value));
-    }
-    ProcessStart start{.words = std::move(command), .environment = std::move(variables), .input = -1};
+    ProcessStart start{.words = std::move(command),
+                       .environment =
+                           mapped(environment.all(), [](const auto& one) { return one.first + "=" + one.second; }),
+                       .input = -1};
     start.leads_group = true;
     start.prepare = [] {
         sigset_t none;
@@ -130,19 +130,6 @@ std::vector<ProcessStack> read_stacks(const SysRoot& root, std::span<const pid_t
         stack.text = readers[i].text();
     }
     return stacks;
-}
-
-void StackReader::start(const SysRoot& root, std::vector<pid_t> pids, const Environment& environment) {
-    if (!is_reading()) {
-        stacks_ = std::async(std::launch::async, [&root, pids = std::move(pids), &environment] {
-            return read_stacks(root, pids, environment, std::chrono::seconds(10));
-        });
-    }
-}
-
-std::optional<std::vector<ProcessStack>> StackReader::take() {
-    const bool ready = is_reading() && stacks_.wait_for(std::chrono::seconds(0)) == std::future_status::ready;
-    return ready ? std::optional(stacks_.get()) : std::nullopt;
 }
 
 std::string stack_text(const ProcessStack& stack, const std::string& rank) {

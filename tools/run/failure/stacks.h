@@ -6,7 +6,6 @@
 #include "lib/sys/sysroot.h"
 
 #include <chrono>
-#include <future>
 #include <optional>
 #include <span>
 #include <string>
@@ -37,19 +36,6 @@ std::string kernel_state(const SysRoot& root, pid_t pid);
 /// waits for all children.
 std::vector<ProcessStack> read_stacks(const SysRoot& root, std::span<const pid_t> pids, const Environment& environment,
                                       std::chrono::milliseconds limit);
-
-/// Reads stacks in a thread of its own.
-class StackReader {
-public:
-    /// Does nothing while stacks are being read. `root` and `environment` must live as long as the reader.
-    void start(const SysRoot& root, std::vector<pid_t> pids, const Environment& environment);
-    [[nodiscard]] bool is_reading() const { return stacks_.valid(); }
-    /// Returns the stacks once, when all have been read.
-    std::optional<std::vector<ProcessStack>> take();
-
-private:
-    std::future<std::vector<ProcessStack>> stacks_;
-};
 
 /// Returns the text for the launcher's stderr, with the programs' output after a bar. Ends with a newline.
 std::string stack_text(const ProcessStack& stack, const std::string& rank);

@@ -2,6 +2,7 @@
 #include "tools/run/options/command.h"
 
 #include "lib/base/format.h"
+#include "lib/base/lists.h"
 #include "lib/base/text.h"
 #include "tools/run/options/option_table.h"
 
@@ -256,7 +257,7 @@ Result<Command> find_program(const RankProgram& program, const Options& options,
     if (options.module) {
         command.arguments.emplace_back("-m");
     }
-    command.arguments.insert(command.arguments.end(), program.command_line.begin(), program.command_line.end());
+    append(command.arguments, program.command_line);
     return command;
 }
 
@@ -274,11 +275,7 @@ Result<std::vector<Command>> find_commands(const Options& options, const Environ
         }
         found.emplace(program, std::move(*command));
     }
-    std::vector<Command> commands;
-    for (const auto program : *assigned) {
-        commands.push_back(found.at(program));
-    }
-    return commands;
+    return mapped(*assigned, [&found](std::size_t program) { return found.at(program); });
 }
 
 } // namespace rdma_nccl::run

@@ -76,10 +76,7 @@ const OptionEntry* find_entry(std::string_view name) {
 }
 
 std::string unknown_option(const std::string& name) {
-    std::vector<std::string> names;
-    for (const auto& entry : option_table()) {
-        names.push_back(format_text("--{}", entry.name));
-    }
+    const auto names = mapped(option_table(), [](const auto& entry) { return format_text("--{}", entry.name); });
     const auto nearest = nearest_word(name, {names.begin(), names.end()});
     return format_text("unknown option {}{}; options of the program stand behind its name", printable(name),
                        nearest ? format_text(" (did you mean {}?)", *nearest) : "");

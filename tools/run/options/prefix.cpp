@@ -5,9 +5,7 @@
 #include "lib/base/lists.h"
 #include "lib/base/text.h"
 
-#include <algorithm>
 #include <array>
-#include <iterator>
 
 namespace rdma_nccl::run {
 
@@ -28,9 +26,7 @@ constexpr auto placeholders = std::to_array<Placeholder>({{"host", &PrefixValues
                                                           {"time", &PrefixValues::time}});
 
 Error unknown_placeholder(std::string_view name, std::string_view text) {
-    std::vector<std::string_view> names;
-    std::ranges::transform(placeholders, std::back_inserter(names), &Placeholder::name);
-    const auto near = nearest_word(name, names);
+    const auto near = nearest_word(name, mapped(placeholders, &Placeholder::name));
     return {format_text("prefix '{}': {{{}}} is unknown{}; there are {{host}}, {{rank}}, {{local_rank}}, "
                         "{{node_rank}}, {{role}}, {{time}} and {{stream}}",
                         printable(text), printable(name),

@@ -6,8 +6,6 @@
 #include "lib/base/result.h"
 #include "lib/base/unique_fd.h"
 
-#include <cerrno>
-#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -51,11 +49,6 @@ struct LogFile {
 
     /// Creates the file; fails if it exists.
     static Result<LogFile> create(std::string path);
-
-    /// Appends all bytes. Returns the error if a write fails; a later call may succeed.
-    [[nodiscard]] std::optional<int> write(std::string_view bytes) const {
-        return write_all(fd.get(), bytes) ? std::nullopt : std::optional(errno);
-    }
 };
 
 } // namespace rdma_nccl::run

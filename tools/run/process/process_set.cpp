@@ -2,6 +2,7 @@
 #include "tools/run/process/process_set.h"
 
 #include "lib/base/format.h"
+#include "lib/base/lists.h"
 #include "lib/base/text.h"
 #include "lib/slurm/step_processes.h"
 #include "tools/common/print.h"
@@ -42,6 +43,17 @@ std::optional<rlimit> raise_file_limit() {
     const bool known = ::getrlimit(RLIMIT_NOFILE, &old) == 0;
     const rlimit raised{old.rlim_max, old.rlim_max};
     return known && ::setrlimit(RLIMIT_NOFILE, &raised) == 0 ? std::optional(old) : std::nullopt;
+}
+
+/// Returns the children of the calling thread, which must be the one that forks. Fails if /proc does not list them.
+Result<std::vector<pid_t>> list_children() {
+    // proc(5): some children may be missing if children end during the read. Each such end is one more SIGCHLD, and so
+    // causes one more call.
+    std::ifstream file("/proc/thread-self/children");
+    if (!file) {
+        return fail("cannot read /proc/thread-self/children");
+    }
+    return std::vector<pid_t>(std::istream_iterator<pid_t>(file), {});
 }
 
 } // namespace
@@ -206,16 +218,6 @@ void ProcessSet::signal_ranks(int signal_number, bool groups) const {
     }
 }
 
-Result<std::vector<pid_t>> list_children() {
-    // proc(5): some children may be missing if children end during the read. Each such end is one more SIGCHLD, and so
-    // causes one more call.
-    std::ifstream file("/proc/thread-self/children");
-    if (!file) {
-        return fail("cannot read /proc/thread-self/children");
-    }
-    return std::vector<pid_t>(std::istream_iterator<pid_t>(file), {});
-}
-
 StepDaemon find_step_daemon() {
     const auto root = SysRoot::open("/"); // this machine's processes, even if another root is emulated
     const auto pid = root ? step_daemon_above(*root, ::getpid()) : std::nullopt;
@@ -240,7 +242,7 @@ Result<std::size_t> ChildSweep::signal_new(int signal_number) {
 
 void RankEnder::start_attempt() {
     processes_.clear();
-    policy_ = {rules_.shutdown_timeout, rules_.end_signals};
+    policy_ = first_policy_;
     leftovers_ = {};
 }
 
@@ -260,9 +262,9 @@ void RankEnder::on_time(Time now) {
     const bool was_ending = policy_.phase() == Phase::Ending;
     send(policy_.on_time(now));
     if (was_ending && policy_.phase() == Phase::Killing && processes_.running() > 0) {
-        report_(format_text("{}: {} did not end within {:g} s: killing", rules_.node,
+        report_(format_text("{}: {} did not end within {:g} s: killing", node_,
                             format_count(processes_.running(), "rank"),
-                            std::chrono::duration<double>(rules_.shutdown_timeout).count()));
+                            std::chrono::duration<double>(policy_.grace()).count()));
     }
 }
 
@@ -280,11 +282,11 @@ bool RankEnder::end_leftovers(Time now) {
         policy_.on_leftovers(now);
         const auto count = leftovers_.signal_new(policy_.leftover_signal());
         if (!count) {
-            report_(format_text("{}: processes that the ranks left behind cannot be found: {}", rules_.node,
+            report_(format_text("{}: processes that the ranks left behind cannot be found: {}", node_,
                                 count.error().message));
             policy_.give_up();
         } else if (unannounced) {
-            report_(format_text("{}: ending {} {} that the ranks left behind", rules_.node, *count,
+            report_(format_text("{}: ending {} {} that the ranks left behind", node_, *count,
                                 *count == 1 ? "process" : "processes"));
         }
     }
@@ -292,14 +294,12 @@ bool RankEnder::end_leftovers(Time now) {
 }
 
 void RankEnder::report_left_alone() const {
-    std::vector<std::string> pids;
-    for (const pid_t pid : list_children().value_or(processes_.running_pids())) {
-        pids.push_back(std::to_string(pid));
-    }
+    const auto pids =
+        mapped(list_children().value_or(processes_.running_pids()), [](pid_t pid) { return std::to_string(pid); });
     if (!pids.empty()) {
         report_(format_text("{}: not gone after SIGKILL, left alone: pid {} (state D in ps: hangs in a driver or file "
                             "system)",
-                            rules_.node, joined(pids)));
+                            node_, joined(pids)));
     }
 }
 

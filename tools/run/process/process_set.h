@@ -109,9 +109,6 @@ private:
     bool use_pidfds_ = true;
 };
 
-/// Returns the children of the calling thread, which must be the one that forks. Fails if /proc does not list them.
-Result<std::vector<pid_t>> list_children();
-
 /// The slurmstepd of this step. Slurm ends a step through it; if it is killed, nobody else would end the processes
 /// below it.
 struct StepDaemon {
@@ -132,28 +129,22 @@ private:
     std::set<std::pair<pid_t, int>> done_;
 };
 
-/// What RankEnder needs to know of the job.
-struct EndRules {
-    std::string node; ///< for messages
-    std::chrono::milliseconds shutdown_timeout{};
-    std::set<int> end_signals;
-};
-
 /// Ends a node's ranks and the processes that they left behind, as EndPolicy decides, and reports it.
 class RankEnder {
 public:
     using Time = EndPolicy::Time;
     using Report = std::function<void(const std::string&)>;
 
-    RankEnder(ProcessSet& processes, EndRules rules, Report report)
-        : processes_(processes), rules_(std::move(rules)), report_(std::move(report)) {}
+    /// `node`: for messages.
+    RankEnder(ProcessSet& processes, std::string node, EndPolicy policy, Report report)
+        : processes_(processes), node_(std::move(node)), first_policy_(std::move(policy)), report_(std::move(report)) {}
 
     /// Forgets the ranks, because new ones are started.
     void start_attempt();
 
     [[nodiscard]] bool is_ending() const { return policy_.phase() != EndPolicy::Phase::Running; }
     [[nodiscard]] std::optional<Time> deadline() const { return policy_.deadline(); }
-    [[nodiscard]] bool ends_job(int signal_number) const { return rules_.end_signals.contains(signal_number); }
+    [[nodiscard]] bool ends_job(int signal_number) const { return policy_.ends_job(signal_number); }
 
     // See EndPolicy.
     void on_failure(Time now) { send(policy_.on_failure(now)); }
@@ -172,9 +163,10 @@ private:
     void send(const EndPolicy::Action& action) const;
 
     ProcessSet& processes_;
-    EndRules rules_;
+    std::string node_;
+    EndPolicy first_policy_; ///< at the start of an attempt
     Report report_;
-    EndPolicy policy_{rules_.shutdown_timeout, rules_.end_signals};
+    EndPolicy policy_ = first_policy_;
     ChildSweep leftovers_;
 };
 

@@ -22,7 +22,7 @@ EndPolicy::Action EndPolicy::on_failure(Time now) {
 }
 
 EndPolicy::Action EndPolicy::on_signal(int signal_number, Time now) {
-    if (!end_signals_.contains(signal_number)) {
+    if (!ends_job(signal_number)) {
         const bool whole_group = signal_number == SIGTSTP || signal_number == SIGCONT;
         return whole_group ? Action{.to_groups = signal_number} : Action{.to_ranks = signal_number};
     }

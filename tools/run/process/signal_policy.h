@@ -60,6 +60,8 @@ public:
     void give_up();
 
     [[nodiscard]] Phase phase() const { return phase_; }
+    [[nodiscard]] std::chrono::milliseconds grace() const { return grace_; }
+    [[nodiscard]] bool ends_job(int signal_number) const { return end_signals_.contains(signal_number); }
     [[nodiscard]] std::optional<Time> deadline() const { return deadline_; }
     /// Returns the signal for leftover processes in this phase: SIGTERM or SIGKILL.
     [[nodiscard]] int leftover_signal() const { return phase_ == Phase::Ending ? SIGTERM : SIGKILL; }

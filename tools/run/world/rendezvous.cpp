@@ -92,7 +92,7 @@ std::unique_ptr<Control> start_control(const Options& options, const Environment
     settings.hang_timeout = options.hang_after;
     settings.ends_hanging_job = options.hang_kill;
     if (plan.nodes.value == 1) {
-        return make_coordinator_control(std::move(settings), std::move(rules));
+        return make_coordinator_control(std::move(settings), rules);
     }
     settings.node_rank = plan.node_rank.value;
     settings.host = node;
@@ -102,7 +102,7 @@ std::unique_ptr<Control> start_control(const Options& options, const Environment
     settings.node_timeout = options.node_timeout;
     settings.join_timeout = options.join_timeout;
     if (plan.node_rank.value == 0) {
-        return make_coordinator_control(std::move(settings), std::move(rules));
+        return make_coordinator_control(std::move(settings), rules);
     }
     settings.addresses = resolve_host(plan.master_addr.value).addresses;
     return make_worker_control(std::move(settings), std::move(rules));

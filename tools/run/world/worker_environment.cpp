@@ -2,6 +2,7 @@
 #include "tools/run/world/world.h"
 
 #include "lib/base/format.h"
+#include "lib/base/lists.h"
 #include "lib/base/text.h"
 
 #include <algorithm>
@@ -122,11 +123,7 @@ std::vector<std::string> worker_environment(const WorldPlan& plan, const Options
     for (auto& [name, value] : worker_variables(plan, options, local_rank, settings, base)) {
         environment.insert_or_assign(std::move(name), std::move(value));
     }
-    std::vector<std::string> entries;
-    for (const auto& [name, value] : environment) {
-        entries.push_back(format_text("{}={}", name, value));
-    }
-    return entries;
+    return mapped(environment, [](const auto& variable) { return variable.first + "=" + variable.second; });
 }
 
 } // namespace rdma_nccl::run
