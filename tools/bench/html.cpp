@@ -12,9 +12,9 @@ namespace {
 
 /// Returns whether the run needed no network: it is inside one node, and has no counterpart without RDMA.
 bool is_inside_node(const Report& report, const Run& run) {
-    return !report.host && run.nodes == 1 &&
-           std::none_of(report.runs.begin(), report.runs.end(),
-                        [&](const auto& other) { return other.ranks == run.ranks && !other.rdma_meant; });
+    return !report.host && run.nodes == 1 && std::ranges::none_of(report.runs, [&](const auto& other) {
+        return other.ranks == run.ranks && !other.rdma_meant;
+    });
 }
 
 Doubt doubt_in_report(const Report& report, const Run& run) {
