@@ -111,7 +111,7 @@ build/obj/%.o: $(srcdir)/%.cpp build/flags $$(addsuffix .$(precompiled_suffix),$
 	$(call say,CXX,$*.cpp)$(compile) $(call code,$*) $(addprefix -include ,$(call precompiled,$*)) -MMD -MP -c -o $@ $<
 
 # The pages of --html are written as what they are; the program has them as literals.
-pages := $(patsubst $(srcdir)/%,build/pages/%.inc,$(wildcard $(srcdir)/tools/*/page.html $(srcdir)/tools/*/page.css $(srcdir)/tools/*/page.js))
+pages := $(patsubst $(srcdir)/%,build/pages/%.inc,$(wildcard $(srcdir)/tools/*/page.html $(srcdir)/tools/*/*.css $(srcdir)/tools/*/page.js))
 build/obj/tools/html/page.o: $(pages)
 $(pages): build/pages/%.inc: $(srcdir)/%
 	@mkdir -p $(@D)

@@ -44,8 +44,7 @@ PluginState& state() {
 }
 
 /// Runs a callback's work, and returns its result or 0. Logs our own exceptions and lets the step go on.
-template<typename Work>
-int guarded(const char* where, Work work) noexcept {
+int guarded(const char* where, auto work) noexcept {
     try {
         if constexpr (std::is_void_v<decltype(work())>) {
             work();
@@ -66,8 +65,7 @@ bool is_client() {
 }
 
 /// Like guarded(), for what only a node that start_node() has planned does.
-template<typename Work>
-int guarded_on_node(const char* where, Work work) noexcept {
+int guarded_on_node(const char* where, auto work) noexcept {
     return state().node ? guarded(where, [&] { return work(*state().node); }) : 0;
 }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "plugin/spank.h"
 
+#include "lib/base/lists.h"
 #include "lib/base/text.h"
 
 namespace rdma_nccl {
@@ -37,11 +38,7 @@ std::vector<std::string> SpankHandle::program() const {
 }
 
 bool SpankHandle::prepend(const std::vector<std::string>& words) {
-    std::vector<const char*> pointers; // Slurm copies the texts
-    pointers.reserve(words.size());
-    for (const auto& word : words) {
-        pointers.push_back(word.c_str());
-    }
+    auto pointers = mapped(words, [](const std::string& word) { return word.c_str(); }); // Slurm copies the texts
     return can_prepend() &&
            spank_prepend_task_argv(spank_, static_cast<int>(pointers.size()), pointers.data()) == ESPANK_SUCCESS;
 }

@@ -4,7 +4,6 @@
 #include "lib/base/format.h"
 #include "lib/base/text.h"
 #include "lib/evidence/verdict.h"
-#include "lib/exchange/endpoint.h"
 #include "lib/net/key.h"
 #include "lib/plan/port_block.h"
 #include "lib/slurm/step.h"
@@ -79,17 +78,9 @@ bool has_components() {
 
 /// Returns the facts about the step that the exchange needs. Asks Slurm.
 ExchangeStep know_step(const ClientStep& client, bool heterogeneous_job, std::uint32_t node_count) {
-    ExchangeStep step;
-    step.settings = client.settings;
-    step.node_count = node_count;
     auto layout = load_step_layout(client.job_id, client.step_id, heterogeneous_job);
-    if (!layout.nodes.empty()) {
-        step.node_count = layout.nodes.size();
-    }
-    step.nodes = std::move(layout.nodes);
-    step.component = layout.component;
-    step.head_address = layout.head_address;
-    return step;
+    const std::size_t count = layout.nodes.empty() ? node_count : layout.nodes.size();
+    return {std::move(layout.nodes), layout.component, count, layout.head_address, client.settings};
 }
 
 /// Returns true if srun may open enough files. srun has a handful of descriptors per node, and the exchange adds one.

@@ -2,12 +2,11 @@
 #include "plugin/step_layout.h"
 
 #include "lib/base/hostlist.h"
+#include "lib/base/lists.h"
 #include "lib/base/text.h"
 #include "lib/plan/inspect.h"
 #include "plugin/spank.h"
 
-#include <functional>
-#include <iterator>
 #include <memory>
 #include <set>
 #include <span>
@@ -91,9 +90,7 @@ std::vector<std::uint32_t> load_component_jobs(std::uint32_t job_id) {
         return load_component_jobs(leader);
     }
     std::ranges::sort(by_offset);
-    std::vector<std::uint32_t> jobs;
-    std::ranges::transform(by_offset, std::back_inserter(jobs), [](const auto& entry) { return entry.second; });
-    return jobs.empty() ? std::vector{job_id} : jobs;
+    return by_offset.empty() ? std::vector{job_id} : mapped(by_offset, [](const auto& entry) { return entry.second; });
 }
 
 /// Loads a step over the components of a heterogeneous job. Each component has its own layout under its own job.
@@ -186,7 +183,7 @@ StepLayout load_step_layout(std::uint32_t job_id, std::uint32_t step_id, bool he
     std::ranges::sort(step.nodes, {}, &ExpectedNode::first_rank);
     const std::string address = step.nodes.empty() ? "" : address_of(step.head_node());
     const auto resolved = address.empty() ? std::vector<IpAddress>() : resolve_host(address).addresses;
-    if (const auto usable = std::ranges::find_if(resolved, &IpAddress::is_routable); usable != resolved.end()) {
+    if (const auto* const usable = find_by(resolved, &IpAddress::is_routable, true)) {
         step.head_address = *usable;
     }
     return step;

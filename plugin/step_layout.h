@@ -8,7 +8,6 @@
 #include "lib/settings/settings.h"
 #include "lib/slurm/step.h"
 
-#include <chrono>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -18,6 +17,7 @@ namespace rdma_nccl {
 
 /// The layout of a step. Exact also for arbitrary, heterogeneous and topology-aware layouts.
 struct StepLayout {
+    static constexpr std::string_view message_name = "step";
     std::vector<ExpectedNode> nodes;       ///< of all components, in the order of their first ranks
     unsigned component = 0;                ///< the component that was asked about
     std::optional<IpAddress> head_address; ///< NodeAddr of rank 0's node, if other nodes can use it
@@ -30,9 +30,6 @@ struct StepLayout {
 /// Returns no nodes if Slurm does not say. `heterogeneous_job`: the other components have jobs of their own, which are
 /// asked too; it is then uncertain whether they are part of the step.
 StepLayout load_step_layout(std::uint32_t job_id, std::uint32_t step_id, bool heterogeneous_job);
-
-template<>
-inline constexpr std::string_view message_name<StepLayout> = "step";
 
 void fields(auto& f, Is<ExpectedNode> auto& m) {
     f("name", m.name);

@@ -4,7 +4,6 @@
 
 #include "lib/base/format.h"
 #include "lib/base/lists.h"
-#include "lib/exchange/endpoint.h"
 #include "lib/nccl_log/log_evidence.h"
 #include "lib/net/key.h"
 #include "lib/net/listeners.h"

@@ -223,7 +223,7 @@ void prepare_placement(NodeState& state, const SpankHandle& host);
 /// task_init. Returns the placement of the node's ranks as this task sees it, or nullopt outside rank layout.
 std::optional<NodePlacement> place_task(const NodeState& state, const TaskFacts& task, const Environment& now);
 
-/// Binds the task and reports a failure.
+/// task_init. Reports a failure.
 void bind_task(const NodeState& state, const TaskFacts& task, const NodePlacement& placed);
 
 /// Returns the warnings about the tasks' CPUs and GPUs. Called once per step, by its task 0.

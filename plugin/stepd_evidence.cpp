@@ -15,7 +15,6 @@
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
-#include <thread>
 
 namespace rdma_nccl {
 

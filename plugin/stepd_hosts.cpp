@@ -18,12 +18,10 @@ namespace rdma_nccl {
 
 /// The result of writing the hosts files. It is a message because a child writes them: the user's directory may hang.
 struct WrittenHosts {
+    static constexpr std::string_view message_name = "hosts";
     std::string directory; ///< empty: no files
     std::string problem;
 };
-
-template<>
-inline constexpr std::string_view message_name<WrittenHosts> = "hosts";
 
 void fields(auto& f, Is<WrittenHosts> auto& m) {
     constexpr std::size_t longest = 8192;

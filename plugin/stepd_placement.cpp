@@ -6,7 +6,6 @@
 #include "lib/plan/report.h"
 #include "lib/sys/affinity.h"
 
-#include <span>
 #include <sys/mman.h>
 
 namespace rdma_nccl {
@@ -116,7 +115,7 @@ std::vector<std::string> judge_placement(const NodeState& state, const TaskFacts
     } else {
         cpus = read_affinity();
     }
-    auto scarce = state.facts.visible_gpus > 0 ? judge_cpus(now, ranks, cpus.size()) : std::nullopt;
+    auto scarce = state.facts.visible_gpus.count() > 0 ? judge_cpus(now, ranks, cpus.size()) : std::nullopt;
     if (scarce) {
         warnings.push_back(std::move(*scarce));
     } else if (placed) {

@@ -4,7 +4,6 @@
 #include "config.h"
 #include "tools/bench/bench.h"
 #include "tools/common/command_line.h"
-#include "tools/common/commands.h"
 #include "tools/common/print.h"
 #include "tools/pairs/pairs.h"
 

@@ -229,6 +229,12 @@ Json& Json::operator[](std::string_view name) {
     throw_kind("an object");
 }
 
+void Json::update(const Json& other) {
+    for (const auto& [name, value] : other.members()) {
+        (*this)[name] = value;
+    }
+}
+
 void Json::erase(std::string_view name) {
     if (auto* const members = std::get_if<std::vector<JsonMember>>(&value_)) {
         std::erase_if(*members, [name](const auto& member) { return member.name == name; });

@@ -150,6 +150,7 @@ public:
     [[nodiscard]] std::string value(std::string_view name, const char* otherwise) const {
         return value(name, std::string(otherwise));
     }
+    void update(const Json& other); ///< sets each member of `other` here
     void erase(std::string_view name);
 
     /// The order of an object's members does not matter.

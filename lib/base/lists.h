@@ -31,6 +31,14 @@ std::vector<T> selected(const std::vector<T>& list, auto wanted) {
     return results;
 }
 
+/// Returns what `function` gives for each item with the other one in its place, as far as there are both.
+auto mapped(const auto& items, const auto& others, auto function) {
+    std::vector<std::remove_cvref_t<decltype(function(*items.begin(), *others.begin()))>> results;
+    results.reserve(items.size());
+    std::ranges::transform(items, others, std::back_inserter(results), function);
+    return results;
+}
+
 /// Appends all of `more` to a list.
 template<typename T>
 void append(std::vector<T>& list, std::vector<T> more) {

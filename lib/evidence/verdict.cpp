@@ -3,12 +3,12 @@
 
 #include "lib/base/format.h"
 #include "lib/base/hostlist.h"
+#include "lib/base/lists.h"
 #include "lib/base/text.h"
 
 #include <algorithm>
 #include <array>
 #include <map>
-#include <optional>
 #include <set>
 #include <span>
 #include <utility>
@@ -83,12 +83,10 @@ std::vector<std::string> folded(std::span<const NodeVerdict> nodes, std::vector<
             sentences[found->second].second.push_back(node.node);
         }
     }
-    std::vector<std::string> result;
-    result.reserve(sentences.size());
-    for (const auto& [text, names] : sentences) {
-        result.push_back(names.size() == nodes.size() ? text : format_text("{}: {}", fold_hostlist(names), text));
-    }
-    return result;
+    return mapped(sentences, [&](const auto& sentence) {
+        const auto& [text, names] = sentence;
+        return names.size() == nodes.size() ? text : format_text("{}: {}", fold_hostlist(names), text);
+    });
 }
 
 /// Returns the nodes on which a MIXED step did not use RDMA.

@@ -32,6 +32,7 @@ struct QpEvidence {
 };
 
 struct NodeEvidence {
+    static constexpr std::string_view message_name = "evidence";
     std::string node;
     Traffic traffic;
     QpEvidence qps;

@@ -6,7 +6,6 @@
 #include "lib/exchange/messages.h"
 #include "lib/settings/settings.h"
 
-#include <cstdint>
 #include <optional>
 #include <span>
 #include <string>
@@ -60,7 +59,6 @@ Layout common_layout(std::span<const NodeReport> reports);
 /// Returns the ranks of each node in node and pod layout. Empty in rank layout, and when a node has no GPU to count by.
 std::vector<RankShare> share_ranks(std::span<const NodeReport> reports, Layout layout);
 
-/// Returns true when the nodes have different numbers of GPUs.
 bool gpus_differ(std::span<const NodeReport> reports);
 
 struct ExchangeOutcome {

@@ -37,9 +37,7 @@ void finish(std::vector<DialAttempt>& attempts, Clock::time_point deadline) {
                 waiters.push_back(&attempt);
             }
         }
-        const auto left = std::chrono::ceil<milliseconds>(deadline - Clock::now()).count();
-        if (waiting.empty() || left <= 0 ||
-            (::poll(waiting.data(), waiting.size(), static_cast<int>(left)) < 0 && errno != EINTR)) {
+        if (waiting.empty() || Clock::now() >= deadline || (poll_until(waiting, deadline) < 0 && errno != EINTR)) {
             return;
         }
         for (std::size_t i = 0; i < waiting.size(); ++i) {
@@ -52,13 +50,11 @@ void finish(std::vector<DialAttempt>& attempts, Clock::time_point deadline) {
 
 } // namespace
 
-Result<UniqueFd> ReachListener::listen(std::uint16_t port, int held) {
-    auto listener = held >= 0 ? listen_on_bound(held) : listen_on(port, PortSharing::Reuse);
-    return listener || port == 0 ? std::move(listener) : listen_on(0, PortSharing::Reuse);
-}
-
 Result<ReachListener> ReachListener::open(std::uint16_t port, const Key& key, int held) {
-    auto listener = listen(port, held);
+    auto listener = held >= 0 ? listen_on_bound(held) : listen_on(port, PortSharing::Reuse);
+    if (!listener && port != 0) {
+        listener = listen_on(0, PortSharing::Reuse);
+    }
     if (!listener) {
         return tl::unexpected(listener.error());
     }

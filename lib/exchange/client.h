@@ -4,7 +4,6 @@
 #pragma once
 
 #include "lib/base/result.h"
-#include "lib/exchange/endpoint.h"
 #include "lib/exchange/messages.h"
 #include "lib/net/coordinator.h"
 #include "lib/net/key.h"
@@ -43,7 +42,6 @@ public:
 
 private:
     explicit ReachListener(Coordinator coordinator) : coordinator_(std::move(coordinator)) {}
-    static Result<UniqueFd> listen(std::uint16_t port, int held);
 
     Coordinator coordinator_;
 };

@@ -106,9 +106,6 @@ void fields(auto& f, Is<LogEvidence> auto& m) {
 
 // --- From a node ---
 
-template<>
-inline constexpr std::string_view message_name<NodeReport> = "report";
-
 /// A node cannot have Layout::Auto.
 void fields(auto& f, Is<NodeReport> auto& m) {
     f("node", m.node, longest_name);
@@ -122,22 +119,13 @@ void fields(auto& f, Is<NodeReport> auto& m) {
          m.warnings);
 }
 
-template<>
-inline constexpr std::string_view message_name<Reached> = "reached";
-
 void fields(auto& f, Is<Reached> auto& m) {
     f("errors", m.errors);
 }
 
-template<>
-inline constexpr std::string_view message_name<NodeAlarm> = "alarm";
-
 void fields(auto& f, Is<NodeAlarm> auto& m) {
     f("text", m.text);
 }
-
-template<>
-inline constexpr std::string_view message_name<NodeEvidence> = "evidence";
 
 void fields(auto& f, Is<NodeEvidence> auto& m) {
     f("node", m.node, longest_name);
@@ -147,23 +135,14 @@ void fields(auto& f, Is<NodeEvidence> auto& m) {
 
 // --- From srun ---
 
-template<>
-inline constexpr std::string_view message_name<ReachTest> = "try";
-
 void fields(auto& f, Is<ReachTest> auto& m) {
     f("port", m.port);
     f("addresses", m.addresses);
 }
 
-template<>
-inline constexpr std::string_view message_name<Hosts> = "hosts";
-
 void fields(auto& f, Is<Hosts> auto& m) {
     f("table", m.table, most_hosts);
 }
-
-template<>
-inline constexpr std::string_view message_name<Agreement> = "agreed";
 
 void fields(auto& f, Is<Agreement> auto& m) {
     f("head_node", m.head_node, longest_name);
@@ -172,9 +151,6 @@ void fields(auto& f, Is<Agreement> auto& m) {
     f.check(m.layout != Layout::Auto);
     each(f, "ranks", m.ranks, "left_out", m.left_out, "strict_fault", m.strict_fault);
 }
-
-template<>
-inline constexpr std::string_view message_name<Disagreement> = "alone";
 
 void fields(auto& f, Is<Disagreement> auto& m) {
     f("why", m.why);

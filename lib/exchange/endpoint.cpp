@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "lib/exchange/endpoint.h"
+#include "lib/exchange/messages.h"
 
 #include "lib/base/format.h"
+#include "lib/base/lists.h"
 #include "lib/base/text.h"
 #include "lib/fabric/readers.h"
 #include "lib/net/tcp.h"
@@ -11,7 +12,6 @@
 #include <algorithm>
 #include <functional>
 #include <ifaddrs.h>
-#include <iterator>
 #include <memory>
 #include <net/if.h>
 
@@ -43,9 +43,8 @@ std::vector<IpAddress> interface_addresses(const std::function<bool(const char* 
 } // namespace
 
 std::string write_endpoint(const ExchangeEndpoint& endpoint) {
-    std::vector<std::string> addresses;
-    std::ranges::transform(endpoint.addresses, std::back_inserter(addresses), &IpAddress::text);
-    return format_text("{};{};{};{}", version, endpoint.port, endpoint.seconds, joined(addresses, ","));
+    return format_text("{};{};{};{}", version, endpoint.port, endpoint.seconds,
+                       joined(mapped(endpoint.addresses, &IpAddress::text), ","));
 }
 
 std::optional<ExchangeEndpoint> read_endpoint(std::string_view text) {

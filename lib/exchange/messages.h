@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the nodes of a step report to srun, and what srun answers with: values, and the messages that carry them as text
-// (lib/net/message.h). All input is validated as untrusted.
+// Where srun listens for the nodes of its step, what these report, and what srun answers with: values, and the messages
+// that carry them as text (lib/net/message.h). All input is validated as untrusted.
 #pragma once
 
 #include "lib/base/result.h"
@@ -17,6 +17,29 @@
 #include <vector>
 
 namespace rdma_nccl {
+
+/// The variable of the step's environment that has srun's address, next to the step's key (lib/net/key.h). The name
+/// starts with SLURM so that --export=NONE keeps it (env_array_merge_slurm_spank).
+inline constexpr std::string_view endpoint_variable = "SLURM_RDMA_NCCL_EXCHANGE";
+
+struct ExchangeEndpoint {
+    std::vector<IpAddress> addresses; ///< srun's host's, at most eight
+    std::uint16_t port = 0;
+    unsigned seconds = 0; ///< how long nodes wait for each other; a node's own limit may be shorter
+
+    friend bool operator==(const ExchangeEndpoint&, const ExchangeEndpoint&) = default;
+};
+
+std::string write_endpoint(const ExchangeEndpoint& endpoint);
+/// Parses untrusted input; nullopt when malformed.
+std::optional<ExchangeEndpoint> read_endpoint(std::string_view text);
+
+/// Returns all routable addresses of this host's interfaces that are up (getifaddrs(3)).
+std::vector<IpAddress> own_addresses();
+
+/// Returns up to eight of own_addresses() that other hosts may reach, IPv4 first. Leaves out bridges without hardware
+/// below (/sys/class/net/NAME/brif): containers and virtual machines use them, with the same addresses on every host.
+std::vector<IpAddress> published_addresses();
 
 /// A port that the node's plan uses.
 struct ReportedPort {
@@ -42,6 +65,7 @@ struct ReportedAddress {
 
 /// What a node would do on its own, and the facts about it that the other nodes need.
 struct NodeReport {
+    static constexpr std::string_view message_name = "report";
     std::string node; ///< the node's name in Slurm
     std::uint32_t job_id = 0;
     std::uint32_t first_task = 0; ///< lowest global ID of its tasks, without the offset of a heterogeneous step
@@ -78,6 +102,7 @@ struct HeadCandidate {
 
 /// The connection tests that every node except the head makes, all at once.
 struct ReachTest {
+    static constexpr std::string_view message_name = "try";
     std::vector<IpAddress> addresses;
     std::uint16_t port = 0;
 };
@@ -90,6 +115,7 @@ using ReachResult = std::vector<int>;
 
 /// A message for the user that must be shown at once while the step runs.
 struct NodeAlarm {
+    static constexpr std::string_view message_name = "alarm";
     std::string text;
 };
 
@@ -107,6 +133,7 @@ using HostsTable = std::vector<HostEntry>;
 
 /// There is no agreement: each node plans alone.
 struct Disagreement {
+    static constexpr std::string_view message_name = "alone";
     std::string why;
     bool unequal_gpus = false; ///< the nodes that reported differ in GPUs: ranks cannot be numbered without agreement
     std::string head_node{};   ///< the head node by Slurm; empty: unknown to srun
@@ -114,10 +141,12 @@ struct Disagreement {
 };
 
 struct Reached {
+    static constexpr std::string_view message_name = "reached";
     ReachResult errors;
 };
 
 struct Hosts {
+    static constexpr std::string_view message_name = "hosts";
     HostsTable table;
 };
 

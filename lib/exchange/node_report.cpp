@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "lib/base/format.h"
 #include "lib/base/lists.h"
 #include "lib/exchange/messages.h"
 #include "lib/fabric/readers.h"
@@ -46,7 +45,7 @@ bool is_of_fabric(const Fabric& fabric, const FabricChoice& choice, const std::s
 NodeReport make_report(const NodeFacts& facts, const Plan& plan, std::string node) {
     NodeReport report;
     report.node = std::move(node);
-    report.gpus = facts.visible_gpus;
+    report.gpus = facts.visible_gpus.count();
     report.layout = plan.layout.layout;
     report.cpus = facts.allowed_cpus;
     report.memlock_kib = facts.limits.memlock_kib;

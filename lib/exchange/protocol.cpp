@@ -179,11 +179,7 @@ void ExchangeRounds::start_test(Clock::time_point now) {
     }
     const auto all = reports();
     candidates_ = find_candidates(all, settings_, head_address_);
-    ReachTest test;
-    test.port = all.front().listener;
-    for (const auto& candidate : candidates_) {
-        test.addresses.push_back(candidate.address);
-    }
+    const ReachTest test{mapped(candidates_, &HeadCandidate::address), all.front().listener};
     if (nodes_.size() == 1 || test.port == 0 || test.addresses.empty()) {
         answer();
         return;
@@ -246,10 +242,9 @@ StepEvidence ExchangeRounds::take_step_evidence() {
 void ExchangeRounds::answer() {
     const auto all = reports();
     const bool tested = nodes_.size() > 1 && all.front().listener != 0;
-    std::vector<ReachResult> results;
-    for (const auto& node : nodes_) {
-        results.push_back(tested ? node.result.value_or(ReachResult(candidates_.size(), ETIMEDOUT)) : ReachResult());
-    }
+    const auto results = mapped(nodes_, [&](const Node& node) {
+        return tested ? node.result.value_or(ReachResult(candidates_.size(), ETIMEDOUT)) : ReachResult();
+    });
     const auto outcome = agree(all, candidates_, results, settings_);
     if (settings_.verbose > 0) {
         report_(outcome.summary);
@@ -379,10 +374,7 @@ ExchangeRounds::Node* ExchangeRounds::find(int connection) {
 }
 
 std::vector<NodeReport> ExchangeRounds::reports() const {
-    std::vector<NodeReport> reports;
-    reports.reserve(nodes_.size());
-    std::ranges::transform(nodes_, std::back_inserter(reports), &Node::report);
-    return reports;
+    return mapped(nodes_, &Node::report);
 }
 
 } // namespace rdma_nccl

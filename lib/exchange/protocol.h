@@ -12,7 +12,6 @@
 #include <chrono>
 #include <functional>
 #include <map>
-#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -69,8 +68,6 @@ private:
     std::unordered_map<std::string, std::size_t> by_name_; ///< the first entry of that name in nodes_
 };
 
-// The sequence.
-
 /// What srun knows of its step.
 struct ExchangeStep {
     std::vector<ExpectedNode> nodes;       ///< in the order of their ranks; empty: Slurm does not tell
@@ -101,7 +98,6 @@ public:
     /// Handles a node's message. Returns false if this connection may not send it now: the caller must close the
     /// connection.
     bool take(int connection, NodeMessage message, Clock::time_point now);
-    /// Called when the connection is lost.
     void lose(int connection);
     /// Called when the step is cancelled: no node needs to wait for the others any more.
     void cancel();
@@ -114,7 +110,6 @@ public:
     [[nodiscard]] bool holds_nodes() const { return stage_ != Stage::Done && first_report_; }
     /// Returns how many nodes have an answer but have not sent their evidence yet.
     [[nodiscard]] std::size_t still_running() const { return running_; }
-    /// Returns the evidence of the nodes, and which nodes sent none.
     [[nodiscard]] StepEvidence take_step_evidence();
 
 private:

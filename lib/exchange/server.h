@@ -4,7 +4,6 @@
 
 #include "lib/base/result.h"
 #include "lib/base/unique_fd.h"
-#include "lib/exchange/endpoint.h"
 #include "lib/exchange/protocol.h"
 #include "lib/net/key.h"
 #include "lib/settings/settings.h"

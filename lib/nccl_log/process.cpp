@@ -333,7 +333,7 @@ void LogProcess::take_devices(std::string_view text, NameBudget& budget) {
             }
         } else if (known->second != device->name) {
             // One line uses this index for a merged device, another for a port (NCCL 2.20 to 2.23).
-            known->second = ambiguous;
+            known->second = std::string(ambiguous);
         }
         budget.add(facts_.hcas, format_text("{}:{}", device->name, device->port));
     }

@@ -67,10 +67,8 @@ std::vector<Domain> domains_of(const Topology& topology, const std::vector<Unit>
     const bool by_node = prefers_nodes(topology, ranks);
     std::vector<Domain> domains;
     for (const auto& unit : units) {
-        std::vector<bool> near;
-        for (const auto& rank : ranks) {
-            near.push_back(rank.gpu && rank.gpu->cpus.intersects(unit.cpus));
-        }
+        auto near =
+            mapped(ranks, [&](const RankDevices& rank) { return rank.gpu && rank.gpu->cpus.intersects(unit.cpus); });
         const auto node = by_node ? unit.core->numa_node : std::nullopt;
         const Domain::Kind kind(node, node ? 0 : unit.core->package, std::move(near));
         auto* const known = find_by(domains, &Domain::kind, kind);

@@ -2,6 +2,7 @@
 #include "lib/placement/placement.h"
 
 #include "lib/base/format.h"
+#include "lib/base/lists.h"
 
 #include <algorithm>
 #include <map>
@@ -21,16 +22,12 @@ GpuNumbers identity(std::size_t count) {
 }
 
 std::vector<std::vector<unsigned>> costs_of(const PlacementFacts& facts) {
-    std::vector<std::vector<unsigned>> costs;
-    for (const auto& mask : facts.masks) {
-        auto& row = costs.emplace_back();
-        for (const auto& gpu : facts.gpus) {
+    return mapped(facts.masks, [&](const CpuSet& mask) {
+        return mapped(facts.gpus, [&](const Place& gpu) {
             // A GPU at an unknown place is no reason to change the order: count it as far.
-            const Distance distance = std::min(distance_to_cpus(gpu, mask, facts.topology), Distance::Other);
-            row.push_back(static_cast<unsigned>(distance));
-        }
-    }
-    return costs;
+            return static_cast<unsigned>(std::min(distance_to_cpus(gpu, mask, facts.topology), Distance::Other));
+        });
+    });
 }
 
 /// Returns the order in which each LOCAL_RANK's GPU is the near one; empty if that is no better than the present order.

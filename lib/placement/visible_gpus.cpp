@@ -167,11 +167,8 @@ VisibleGpus find_visible_gpus(const Environment& environment, const std::functio
         }
     }
     if (auto granted = find_granted(environment)) {
-        VisibleGpus gpus{{}, std::move(granted->source), ""};
-        for (const unsigned index : granted->indices) {
-            gpus.ids.push_back(std::to_string(index));
-        }
-        return gpus;
+        return {mapped(granted->indices, [](unsigned index) { return std::to_string(index); }),
+                std::move(granted->source), ""};
     }
     const auto text = environment.get("SLURM_GPUS_ON_NODE");
     if (const auto count = text ? parse_number<unsigned>(*text) : std::nullopt) {

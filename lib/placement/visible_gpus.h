@@ -19,6 +19,8 @@ struct VisibleGpus {
     std::vector<std::string> ids;
     std::string source; ///< the source, for messages: `CUDA_VISIBLE_DEVICES="0,1"`
     std::string note;   ///< which entries do not count, and why; empty when all count
+
+    [[nodiscard]] unsigned count() const { return static_cast<unsigned>(ids.size()); }
 };
 
 /// Finds the visible GPUs from the first source that is set: CUDA_VISIBLE_DEVICES; HIP_VISIBLE_DEVICES;

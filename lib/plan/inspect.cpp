@@ -3,11 +3,9 @@
 
 #include "lib/base/format.h"
 #include "lib/net/message.h"
-#include "lib/placement/visible_gpus.h"
 #include "lib/plan/nccl_variables.h"
 #include "lib/plan/port_block.h"
 #include "lib/sys/affinity.h"
-#include "lib/sys/environment.h"
 
 #include <algorithm>
 #include <array>
@@ -21,9 +19,6 @@
 
 namespace rdma_nccl {
 
-template<>
-inline constexpr std::string_view message_name<Resolution> = "resolution";
-
 void fields(auto& f, Is<Resolution> auto& m) {
     f("name", m.name);
     f("addresses", m.addresses);
@@ -32,6 +27,7 @@ void fields(auto& f, Is<Resolution> auto& m) {
 
 /// A message that carries NcclConf.
 struct ConfFiles {
+    static constexpr std::string_view message_name = "conf";
     struct Entry {
         std::string name;
         std::string value;
@@ -39,9 +35,6 @@ struct ConfFiles {
     };
     std::vector<Entry> entries;
 };
-
-template<>
-inline constexpr std::string_view message_name<ConfFiles> = "conf";
 
 void fields(auto& f, Is<ConfFiles::Entry> auto& m) {
     constexpr std::size_t max_text = 65536;
@@ -150,10 +143,7 @@ Result<NodeFacts> inspect_node(const Settings& settings, const Environment& envi
     facts.head_node = find_head_node(facts.step);
     facts.program = classify_program(facts.step.program);
     inspect_files(*root, facts, timeout, settings.gid ? GidTables::Whole : tables);
-    const auto gpus = find_visible_gpus(environment, [&facts] { return facts.fabric.gpus.size(); });
-    facts.visible_gpus = static_cast<unsigned>(gpus.ids.size());
-    facts.visible_gpus_source = gpus.source;
-    facts.visible_gpu_ids = gpus.ids;
+    facts.visible_gpus = find_visible_gpus(environment, [&facts] { return facts.fabric.gpus.size(); });
     facts.allowed_cpus = count_allowed_cpus();
     resolve_head(facts, settings, timeout);
     return facts;

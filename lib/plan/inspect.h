@@ -3,6 +3,7 @@
 #pragma once
 
 #include "lib/fabric/fabric.h"
+#include "lib/placement/visible_gpus.h"
 #include "lib/plan/variables.h"
 #include "lib/settings/settings.h"
 #include "lib/slurm/step.h"
@@ -19,6 +20,7 @@ namespace rdma_nccl {
 
 /// A host name's addresses, or the reason why there are none.
 struct Resolution {
+    static constexpr std::string_view message_name = "resolution";
     std::string name;
     std::vector<IpAddress> addresses; ///< in the resolver's order
     std::string problem;              ///< set when `addresses` is empty
@@ -41,12 +43,10 @@ struct NodeFacts {
     Fabric fabric;
     NcclConf nccl_conf;
     std::optional<PortRange> ephemeral_ports;
-    unsigned visible_gpus = 0;
-    std::string visible_gpus_source;          ///< "CUDA_VISIBLE_DEVICES", ...
-    std::vector<std::string> visible_gpu_ids; ///< as the source names them
-    unsigned allowed_cpus = 1;                ///< CPUs of this process's affinity mask
-    Limits limits;                            ///< the tasks' limits; filled in only by slurmstepd, which can read them
-    bool head_is_to_be_agreed = false;        ///< srun offers an exchange: do not resolve an automatic head before it
+    VisibleGpus visible_gpus;
+    unsigned allowed_cpus = 1;         ///< CPUs of this process's affinity mask
+    Limits limits;                     ///< the tasks' limits; filled in only by slurmstepd, which can read them
+    bool head_is_to_be_agreed = false; ///< srun offers an exchange: do not resolve an automatic head before it
 };
 
 /// Reads the node below `settings.root`. Fails only if that directory cannot be opened. With `timeout` above 0, skips a

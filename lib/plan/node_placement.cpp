@@ -4,7 +4,6 @@
 #include "lib/base/format.h"
 #include "lib/base/lists.h"
 #include "lib/base/text.h"
-#include "lib/placement/visible_gpus.h"
 
 #include <algorithm>
 
@@ -37,7 +36,7 @@ bool are_gpus_listed(const NodeFacts& facts) {
 bool may_reorder(const NodeFacts& facts, const Plan& plan, const NodePlacement& node) {
     const bool slurms = facts.environment.get("SLURM_STEP_GPUS") || facts.environment.get("SLURM_GPUS_ON_NODE");
     // The ids must be those of the variable that will change: HIP's are indices into ROCR's list.
-    const bool listed = facts.visible_gpus_source.starts_with(node.order_variable + "=");
+    const bool listed = facts.visible_gpus.source.starts_with(node.order_variable + "=");
     return plan.layout.layout == Layout::Rank && ascends(node.gpu_ids) &&
            (listed ? slurms : !are_gpus_listed(facts) && node.gpu_ids.size() == facts.fabric.gpus.size());
 }
@@ -45,7 +44,7 @@ bool may_reorder(const NodeFacts& facts, const Plan& plan, const NodePlacement& 
 /// Returns false if only the number of GPUs is known and is less than all: then they may be any of them.
 bool are_gpus_known(const NodeFacts& facts) {
     return are_gpus_listed(facts) || granted_gpus(facts.environment) ||
-           facts.visible_gpu_ids.size() == facts.fabric.gpus.size();
+           facts.visible_gpus.ids.size() == facts.fabric.gpus.size();
 }
 
 bool knows(const std::vector<CpuSet>& masks) {
@@ -144,9 +143,9 @@ TaskView view_of_task(unsigned local_rank, const Environment& environment, const
 NodePlacement place_ranks(const NodeFacts& facts, const Plan& plan, BindChoice bind, const Topology& topology,
                           std::vector<CpuSet> masks, const std::optional<TaskView>& own) {
     NodePlacement node;
-    const VisibleGpus visible{facts.visible_gpu_ids, facts.visible_gpus_source, ""};
+    const auto& visible = facts.visible_gpus;
     const auto numbering = find_numbering(visible, facts.environment);
-    node.gpu_ids = facts.visible_gpu_ids;
+    node.gpu_ids = visible.ids;
     node.gpus = are_gpus_known(facts) ? match_gpus(visible, facts.environment, numbering, facts.fabric.gpus)
                                       : Positions(visible.ids.size());
     node.order_variable = order_variable(facts, node.gpus);
@@ -223,7 +222,7 @@ void add_placement(VariableList& variables, const NodePlacement& node, const Tas
 }
 
 std::optional<std::string> judge_isolation(const NodeFacts& facts, const VisibleGpus& seen, unsigned local_tasks) {
-    const auto count = facts.visible_gpus;
+    const auto count = facts.visible_gpus.count();
     if (local_tasks < 2 || seen.ids.size() >= count || count < 2) {
         return std::nullopt;
     }

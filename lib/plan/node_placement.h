@@ -3,7 +3,6 @@
 #pragma once
 
 #include "lib/placement/placement.h"
-#include "lib/placement/visible_gpus.h"
 #include "lib/plan/inspect.h"
 #include "lib/plan/plan.h"
 #include "lib/sys/affinity.h"

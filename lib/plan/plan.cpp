@@ -97,9 +97,9 @@ Plan make_plan(const NodeFacts& facts, const Settings& settings) {
         plan.leave_alone_why = format_text("{} starts the ranks of another runtime", facts.program.name);
         return plan;
     }
-    plan.visible_gpus = facts.visible_gpus;
-    plan.visible_gpus_source = facts.visible_gpus_source;
-    plan.layout = choose_layout(settings, facts.step, facts.program, facts.visible_gpus);
+    plan.visible_gpus = facts.visible_gpus.count();
+    plan.visible_gpus_source = facts.visible_gpus.source;
+    plan.layout = choose_layout(settings, facts.step, facts.program, plan.visible_gpus);
     plan.users_head = facts.environment.get_users("MASTER_ADDR");
     plan.fabric = choose_fabric(facts.fabric, settings);
     model_effective(facts, settings, plan.fabric);

@@ -45,6 +45,7 @@ struct RankShare {
 
 /// srun's answer. Only `ranks` and `left_out` differ between nodes.
 struct Agreement {
+    static constexpr std::string_view message_name = "agreed";
     std::string head_node;
     std::optional<IpAddress> head; ///< absent: MASTER_ADDR stays as the user set it
     std::string head_why;

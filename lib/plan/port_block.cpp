@@ -6,7 +6,6 @@
 #include "lib/net/tcp.h"
 
 #include <algorithm>
-#include <string>
 
 namespace rdma_nccl {
 
@@ -119,11 +118,8 @@ PortBlock choose_port(const Settings& settings, const Step& step, const std::opt
         chosen = block(*settings.port, "setting", "port setting");
     } else if (!step.reserved_ports.empty()) {
         const auto& ports = step.reserved_ports;
-        chosen = {ports.front(),
-                  ports.size() > 1 ? std::optional(ports[1]) : std::nullopt,
-                  "slurm",
-                  "first of SLURM_STEP_RESV_PORTS",
-                  {}};
+        chosen = {ports.front(), ports.size() > 1 ? std::optional(ports[1]) : std::nullopt, "slurm",
+                  "first of SLURM_STEP_RESV_PORTS"};
     } else if (step.note && step.note->port != 0) {
         chosen = block(step.note->port, "derived", "from job and step id, by srun");
     } else {

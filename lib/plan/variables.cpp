@@ -4,8 +4,6 @@
 #include "lib/base/lists.h"
 #include "lib/base/text.h"
 
-#include <algorithm>
-
 namespace rdma_nccl {
 
 bool VariableList::keep(std::string_view name) {

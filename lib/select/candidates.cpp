@@ -4,7 +4,6 @@
 #include "lib/base/format.h"
 #include "lib/fabric/pci.h"
 
-#include <algorithm>
 #include <cmath>
 
 namespace rdma_nccl {

@@ -240,13 +240,7 @@ PortChoice port_choice(const PortCandidate& candidate, const Settings& settings)
 } // namespace
 
 std::vector<const PortChoice*> FabricChoice::used() const {
-    std::vector<const PortChoice*> result;
-    for (const auto& port : ports) {
-        if (port.used()) {
-            result.push_back(&port);
-        }
-    }
-    return result;
+    return selected(mapped(ports, [](const PortChoice& port) { return &port; }), &PortChoice::used);
 }
 
 std::vector<std::string> FabricChoice::used_names() const {
@@ -260,6 +254,13 @@ std::string FabricChoice::nccl_ib_hca() const {
 
 bool FabricChoice::uses(const std::string& hca) const {
     return std::ranges::any_of(ports, [&](const PortChoice& port) { return port.hca == hca && port.used(); });
+}
+
+std::string FabricChoice::reason_for(const std::string& hca) const {
+    const auto used =
+        std::ranges::find_if(ports, [&](const PortChoice& port) { return port.hca == hca && port.used(); });
+    const auto* const first = used != ports.end() ? &*used : find_by(ports, &PortChoice::hca, hca);
+    return first == nullptr ? "has no port: left out" : first->reason;
 }
 
 FabricChoice choose_fabric(const Fabric& fabric, const Settings& settings, std::span<const std::string> isolated) {

@@ -57,6 +57,8 @@ struct FabricChoice {
     [[nodiscard]] std::string nccl_ib_hca() const;
     /// Returns true if any port of that HCA is used.
     [[nodiscard]] bool uses(const std::string& hca) const;
+    /// Returns the reason to print for a whole HCA: that of its first used port, else of its first port.
+    [[nodiscard]] std::string reason_for(const std::string& hca) const;
 };
 
 /// Chooses the ports and GIDs. `isolated`: ports, as "mlx5_3:1", in whose network no other node of the step has a port;

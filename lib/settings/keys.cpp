@@ -7,7 +7,6 @@
 
 #include <algorithm>
 #include <array>
-#include <initializer_list>
 #include <type_traits>
 
 namespace rdma_nccl {
@@ -33,10 +32,7 @@ Problem set_word(Settings& settings, std::string_view text) {
         settings.*Target = word->value;
         return std::nullopt;
     }
-    std::vector<std::string_view> names;
-    for (const auto& word : words) {
-        names.push_back(word.text);
-    }
+    const auto names = mapped(words, [](const auto& word) { return word.text; });
     const auto near = nearest_word(text, names);
     return format_text("expected one of {}{}", joined(names), near ? format_text("; did you mean {}?", *near) : "");
 }

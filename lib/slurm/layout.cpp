@@ -36,9 +36,8 @@ LayoutChoice choose_automatically(const Step& step, const Program& program, unsi
 
 using Words = std::span<const std::string>;
 
-template<std::size_t N>
-bool contains(const std::array<std::string_view, N>& list, std::string_view word) {
-    return std::find(list.begin(), list.end(), word) != list.end();
+bool contains(const auto& list, std::string_view word) {
+    return std::ranges::find(list, word) != list.end();
 }
 
 constexpr std::array<std::string_view, 8> launchers = {"torchrun",    "accelerate",   "deepspeed", "composer",

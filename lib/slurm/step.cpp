@@ -28,8 +28,8 @@ struct Reader {
         list(target, parse, names, "");
     }
 
-    template<typename T, typename Parse>
-    void list(T& target, Parse parse, std::initializer_list<std::string_view> names, std::string_view between = ": ") {
+    void list(auto& target, auto parse, std::initializer_list<std::string_view> names,
+              std::string_view between = ": ") {
         for (const auto name : names) {
             const auto text = environment.get(name).value_or("");
             if (text.empty()) {

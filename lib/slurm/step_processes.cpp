@@ -62,8 +62,7 @@ std::optional<pid_t> nearest_step_daemon(const SysRoot& root, const std::vector<
 }
 
 /// Reads each process once.
-template<typename Wanted>
-bool any_step_daemon(const SysRoot& root, const Wanted& wanted) {
+bool any_step_daemon(const SysRoot& root, const auto& wanted) {
     return std::ranges::any_of(root.list("/proc").value_or(std::vector<std::string>{}), [&](const std::string& name) {
         const auto pid = parse_number<pid_t>(name);
         const auto step = pid && is_step_daemon(root, *pid) ? step_of_daemon(root, *pid) : std::nullopt;

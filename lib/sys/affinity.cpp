@@ -15,18 +15,9 @@ namespace rdma_nccl {
 namespace {
 
 /// Linux supports at most 1,024 NUMA nodes (CONFIG_NODES_SHIFT is at most 10).
-constexpr unsigned most_nodes = 1024;
+constexpr unsigned long most_nodes = 1024;
 using CpuMask = std::array<std::uint64_t, most_cpus / 64>;
-using NodeMask = std::array<std::uint64_t, most_nodes / 64>;
-
-// Direct system calls, without libnuma: the plugin depends on nothing but the C library.
-long get_mempolicy(int& mode, NodeMask& nodes) {
-    return ::syscall(SYS_get_mempolicy, &mode, nodes.data(), static_cast<unsigned long>(most_nodes), nullptr, 0UL);
-}
-long set_mempolicy(int mode, const NodeMask& nodes) {
-    // The kernel uses one bit less than the size that it is given (get_nodes() in mm/mempolicy.c).
-    return ::syscall(SYS_set_mempolicy, mode, nodes.data(), static_cast<unsigned long>(most_nodes) + 1);
-}
+using NodeMask = std::array<std::uint64_t, most_nodes / 64>; // for direct system calls: the plugin needs only libc
 
 Result<void> set_affinity(const CpuSet& cpus) {
     const CpuMask& mask = cpus.words();
@@ -47,7 +38,8 @@ Result<void> prefer_memory(unsigned node) {
     }
     NodeMask nodes{};
     nodes.at(node / 64) = std::uint64_t{1} << node % 64;
-    if (set_mempolicy(MPOL_PREFERRED, nodes) != 0) {
+    // The kernel uses one bit less than the size that it is given (get_nodes() in mm/mempolicy.c).
+    if (::syscall(SYS_set_mempolicy, MPOL_PREFERRED, nodes.data(), most_nodes + 1UL) != 0) {
         return os_failure(format_text("cannot prefer the memory of NUMA node {}", node));
     }
     const auto after = read_memory_policy();
@@ -67,25 +59,18 @@ CpuSet read_affinity(pid_t pid) {
 }
 
 std::string MemoryPolicy::text() const {
-    const auto with_nodes = [this](std::string_view word) { return format_text("{}:{}", word, nodes.list()); };
-    switch (mode) {
-    case MPOL_DEFAULT:
-        return "default";
-    case MPOL_PREFERRED:
-        return with_nodes("prefer");
-    case MPOL_BIND:
-        return with_nodes("bind");
-    case MPOL_INTERLEAVE:
-        return with_nodes("interleave");
-    default:
+    constexpr std::array<std::string_view, 4> words{"default", "prefer", "bind", "interleave"}; // from MPOL_DEFAULT on
+    if (mode < 0 || static_cast<std::size_t>(mode) >= words.size()) {
         return format_text("policy {}", mode);
     }
+    const auto word = words.at(static_cast<std::size_t>(mode));
+    return is_default() ? std::string(word) : format_text("{}:{}", word, nodes.list());
 }
 
 std::optional<MemoryPolicy> read_memory_policy() {
     MemoryPolicy policy;
     NodeMask nodes{};
-    if (get_mempolicy(policy.mode, nodes) != 0) {
+    if (::syscall(SYS_get_mempolicy, &policy.mode, nodes.data(), most_nodes, nullptr, 0UL) != 0) {
         return std::nullopt;
     }
     policy.nodes = CpuSet(nodes);

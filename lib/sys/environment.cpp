@@ -42,23 +42,8 @@ Environment::Environment(std::span<const std::string> entries) {
             variables_.emplace(name, *value);
         }
     }
-    find_ours();
-}
-
-Environment Environment::from(const char* const* entries) {
-    std::vector<std::string> copy;
-    for (; entries != nullptr && *entries != nullptr; ++entries) {
-        copy.emplace_back(*entries);
-    }
-    return Environment(copy);
-}
-
-void Environment::find_ours() {
-    const auto marker = get(marker_variable);
-    if (!marker) {
-        return;
-    }
-    for (const auto entry : split(*marker, ',')) {
+    const auto marker = get(marker_variable).value_or("");
+    for (const auto entry : split(marker, ',')) {
         if (entry.starts_with('@')) {
             marked_step_ = entry.substr(1);
             continue;
@@ -69,6 +54,14 @@ void Environment::find_ours() {
             ours_.insert(name);
         }
     }
+}
+
+Environment Environment::from(const char* const* entries) {
+    std::vector<std::string> copy;
+    for (; entries != nullptr && *entries != nullptr; ++entries) {
+        copy.emplace_back(*entries);
+    }
+    return Environment(copy);
 }
 
 std::string slurm_node_name() {

@@ -10,7 +10,6 @@
 #include <string>
 #include <string_view>
 #include <utility>
-#include <vector>
 
 namespace rdma_nccl {
 
@@ -64,8 +63,6 @@ public:
     [[nodiscard]] const std::map<std::string, std::string, std::less<>>& all() const { return variables_; }
 
 private:
-    void find_ours();
-
     std::map<std::string, std::string, std::less<>> variables_;
     std::set<std::string, std::less<>> ours_;
     std::string marked_step_;

@@ -119,11 +119,6 @@ int dump_once(const NetlinkRequest& request, Reading& reading, std::chrono::mill
 
 } // namespace
 
-Result<LibnlLibrary> LibnlLibrary::load() {
-    // Never closed, because it is usually loaded already: verbs providers need it too.
-    return load_functions<LibnlLibrary>(LIBNL_SONAME, "install libnl 3", "install libnl 3.2 or newer");
-}
-
 std::optional<NetlinkError> netlink_dump(const LibnlLibrary& library, const NetlinkRequest& request,
                                          const NetlinkReader& reader, std::chrono::milliseconds limit) {
     constexpr int most_tries = 3;

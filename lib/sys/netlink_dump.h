@@ -37,8 +37,10 @@ struct LibnlLibrary {
     decltype(&::nl_geterror) geterror = symbols.get("nl_geterror");
     decltype(&::nlmsg_hdr) message_header = symbols.get("nlmsg_hdr");
 
-    /// Fails if the library or one of its functions is missing.
-    static Result<LibnlLibrary> load();
+    /// Fails if the library or one of its functions is missing. Never closes it: verbs providers need it too.
+    static Result<LibnlLibrary> load() {
+        return load_functions<LibnlLibrary>(LIBNL_SONAME, "install libnl 3", "install libnl 3.2 or newer");
+    }
 };
 
 struct NetlinkRequest {

@@ -16,14 +16,6 @@ bool is_ignored(int signal_number) {
     return ::sigaction(signal_number, nullptr, &action) == 0 && action.sa_handler == SIG_IGN;
 }
 
-void add_unless_ignored(sigset_t& set, const auto& signals) {
-    for (const int signal_number : signals) {
-        if (!is_ignored(signal_number)) {
-            ::sigaddset(&set, signal_number);
-        }
-    }
-}
-
 /// Returns the previous action.
 struct sigaction replace_action(int signal_number, void (*handler)(int)) {
     struct sigaction action {};
@@ -37,8 +29,13 @@ struct sigaction replace_action(int signal_number, void (*handler)(int)) {
 
 BlockedSignals::BlockedSignals(const std::set<int>& more) {
     ::sigemptyset(&handled_);
-    add_unless_ignored(handled_, usual_signals);
-    add_unless_ignored(handled_, more);
+    std::set<int> signals(usual_signals.begin(), usual_signals.end());
+    signals.insert(more.begin(), more.end());
+    for (const int signal_number : signals) {
+        if (!is_ignored(signal_number)) {
+            ::sigaddset(&handled_, signal_number);
+        }
+    }
     ::sigaddset(&handled_, SIGCHLD);
     ::sigprocmask(SIG_BLOCK, &handled_, &old_mask_);
     // If SIGCHLD were ignored, the kernel would reap the ranks, and their exit codes would be lost (waitpid(2)).

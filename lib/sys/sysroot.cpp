@@ -14,9 +14,9 @@
 #include <fcntl.h>
 
 #include <linux/openat2.h>
-#include <memory>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <tuple>
 #include <unistd.h>
 
 namespace rdma_nccl {
@@ -59,11 +59,10 @@ bool is_number(const std::string& text) {
 
 /// Puts numbers before other names, by value (the kernel writes no leading zeros: the shorter is the smaller).
 void sort_naturally(std::vector<std::string>& names) {
-    const auto others = std::partition(names.begin(), names.end(), is_number);
-    std::sort(names.begin(), others, [](const std::string& a, const std::string& b) {
-        return a.size() != b.size() ? a.size() < b.size() : a < b;
+    std::ranges::sort(names, {}, [](const std::string& name) {
+        const bool other = !is_number(name);
+        return std::tuple(other, other ? 0 : name.size(), std::string_view(name));
     });
-    std::sort(others, names.end());
 }
 
 Result<std::vector<std::string>> list_fd(UniqueFd fd) {
@@ -87,14 +86,12 @@ constexpr unsigned most_links = 40; // the kernel's limit, path_resolution(7)
 
 /// Appends the parts of a path to the stack `ahead`, the first part last.
 void go_through(std::string_view path, std::vector<std::string>& ahead) {
-    std::vector<std::string> parts;
-    for (const std::string_view part : split(path, '/')) {
-        if (!part.empty() && part != ".") {
-            parts.emplace_back(part);
+    const auto parts = split(path, '/');
+    for (auto part = parts.rbegin(); part != parts.rend(); ++part) {
+        if (!part->empty() && *part != ".") {
+            ahead.emplace_back(*part);
         }
     }
-    std::reverse(parts.begin(), parts.end());
-    ahead.insert(ahead.end(), parts.begin(), parts.end());
 }
 
 /// Returns an absolute path in the form for system calls that take the root's descriptor.

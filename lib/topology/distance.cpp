@@ -150,14 +150,9 @@ Distance distance_to_cpus(const Place& device, const CpuSet& cpus, const Topolog
 }
 
 DistanceTable distances_to_hcas(std::span<const Place> devices, std::span<const Place> hcas, const Topology& topology) {
-    DistanceTable table;
-    for (const auto& device : devices) {
-        auto& row = table.emplace_back();
-        for (const auto& hca : hcas) {
-            row.push_back(distance_between(device, hca, topology));
-        }
-    }
-    return table;
+    return mapped(devices, [&](const Place& device) {
+        return mapped(hcas, [&](const Place& hca) { return distance_between(device, hca, topology); });
+    });
 }
 
 bool nearness_known(const DistanceTable& distances) {

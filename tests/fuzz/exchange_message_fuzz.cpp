@@ -3,7 +3,6 @@
 // from a file, and the endpoint. Whatever is read can be written, within its limit, and is the same when it is read
 // again.
 #include "lib/evidence/verdict.h"
-#include "lib/exchange/endpoint.h"
 #include "lib/exchange/messages.h"
 #include "tests/fuzz/check.h"
 

@@ -28,8 +28,7 @@ inline rdma_nccl::NodeFacts facts_with(const rdma_nccl::Fabric& fabric) {
     facts.step.tasks_per_node = {1, 1};
     facts.head_node = rdma_nccl::find_head_node(facts.step);
     facts.fabric = fabric;
-    facts.visible_gpus = static_cast<unsigned>(fabric.gpus.size());
-    facts.visible_gpus_source = "the node's PCI devices";
+    facts.visible_gpus = {std::vector<std::string>(fabric.gpus.size()), "the node's PCI devices", ""};
     return facts;
 }
 

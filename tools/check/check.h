@@ -39,10 +39,6 @@ struct Options {
     std::string node;      ///< Slurm's name of this node; empty: SLURMD_NODENAME, or the host name
 };
 
-/// Returns the exit code: 0 good, 1 warnings, 2 critical, 3 cannot tell. Prolog: 0 or 1. Health: 0, or 3 if Slurm could
-/// not be asked or updated. Quiet: 0, or 3 if a file could not be written.
-int run(const Options& options);
-
 std::string state_text(const State& state);
 /// Parses state_text(). Returns nullopt for other text; accepts any bytes.
 std::optional<State> parse_state(std::string_view text);

@@ -9,7 +9,6 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
-#include <iterator>
 #include <limits>
 
 namespace rdma_nccl::check {
@@ -78,9 +77,7 @@ Problem set_scontrol(Expectations& e, std::string_view v) {
 
 /// Returns "; did you mean WORD?" if a known word is close.
 std::string suggestion(std::string_view word, const auto& list, auto member) {
-    std::vector<std::string_view> known;
-    std::ranges::transform(list, std::back_inserter(known), member);
-    const auto near = nearest_word(word, known);
+    const auto near = nearest_word(word, mapped(list, member));
     return near ? format_text("; did you mean {}?", *near) : "";
 }
 

@@ -2,7 +2,9 @@
 #include "tools/check/inspect.h"
 
 #include "lib/base/format.h"
+#include "lib/base/lists.h"
 #include "lib/base/text.h"
+#include "lib/fabric/pci.h"
 #include "lib/fabric/readers.h"
 #include "tools/check/judge.h"
 #include "tools/node/node_plan.h"
@@ -40,21 +42,6 @@ bool is_virtual_machine(const SysRoot& root) {
         hypervisors, [&](std::string_view word) { return (maker + " " + product).find(word) != std::string::npos; });
 }
 
-} // namespace
-
-void parse_nvidia_version(std::string_view text, KernelFacts& kernel) {
-    const auto line = text.substr(0, text.find('\n'));
-    kernel.nvidia_open = line.find("Open Kernel Module") != std::string_view::npos;
-    for (const auto word : split_words(line)) {
-        const bool is_version =
-            word.find('.') != std::string_view::npos && word.find_first_not_of("0123456789.") == std::string_view::npos;
-        if (is_version) {
-            kernel.nvidia_version = word;
-            return;
-        }
-    }
-}
-
 void inspect_kernel(const SysRoot& root, Facts& facts) {
     auto& kernel = facts.kernel;
     kernel.release = root.read("/proc/sys/kernel/osrelease", short_file).value_or("");
@@ -75,7 +62,81 @@ void inspect_kernel(const SysRoot& root, Facts& facts) {
     kernel.rdma_cm_file = root.exists("/dev/infiniband/rdma_cm");
 }
 
-namespace {
+// The PCI functions of HCAs and GPUs and the bridges above them: links, configuration space, IOMMU.
+
+constexpr std::size_t header_size = 64;  ///< of a PCI function's configuration space; all that users can read
+constexpr std::size_t legacy_size = 256; ///< root can read this much; PCI Express has more after it
+
+unsigned byte_at(std::string_view bytes, std::size_t offset) {
+    return offset < bytes.size() ? static_cast<unsigned char>(bytes[offset]) : 0;
+}
+
+unsigned word_at(std::string_view bytes, std::size_t offset) {
+    return byte_at(bytes, offset) | byte_at(bytes, offset + 1) << 8U;
+}
+
+/// Returns the offset of the PCI Express capability, or 0.
+std::size_t express_capability(std::string_view bytes) {
+    constexpr unsigned pci_express = 0x10;
+    constexpr std::size_t pointer = 0x34;
+    constexpr int most = 48; // four bytes each; a longer list is circular
+    std::size_t offset = byte_at(bytes, pointer) & 0xfcU;
+    for (int i = 0; i < most && offset >= header_size && offset + 4 <= bytes.size(); ++i) {
+        if (byte_at(bytes, offset) == pci_express) {
+            return offset;
+        }
+        offset = byte_at(bytes, offset + 1) & 0xfcU;
+    }
+    return 0;
+}
+
+/// Returns the offset of an extended capability, or 0.
+std::size_t extended_capability(std::string_view bytes, unsigned wanted) {
+    constexpr int most = (4096 - 256) / 8;
+    std::size_t offset = legacy_size;
+    for (int i = 0; i < most && offset >= legacy_size && offset + 4 <= bytes.size(); ++i) {
+        if (word_at(bytes, offset) == wanted) {
+            return offset;
+        }
+        offset = word_at(bytes, offset + 2) >> 4U & 0xffcU;
+    }
+    return 0;
+}
+
+PciFunction read_function(const SysRoot& root, const std::string& path) {
+    constexpr std::size_t whole_config = 4096;
+    PciFunction function;
+    function.path = path;
+    const auto read = [&](const char* name) {
+        return root.read(format_text("{}/{}", path, name), short_file).value_or("");
+    };
+    function.width = parse_link_width(read("current_link_width"));
+    function.max_width = parse_link_width(read("max_link_width"));
+    function.speed = parse_link_speed(read("current_link_speed"));
+    function.max_speed = parse_link_speed(read("max_link_speed"));
+    function.iommu_type = read("iommu_group/type");
+    auto config = root.read(path + "/config", whole_config).value_or("");
+    // read() strips trailing white space, which here may be registers. Restore the size that this user can read.
+    config.resize(config.size() > legacy_size   ? whole_config
+                  : config.size() > header_size ? legacy_size
+                                                : config.size());
+    read_pci_config(config, function);
+    return function;
+}
+
+void inspect_pci(const SysRoot& root, Facts& facts) {
+    auto paths = mapped(facts.fabric.hcas, &Hca::pci_path);
+    append(paths, mapped(facts.fabric.gpus, &Gpu::pci_path));
+    for (std::string_view path : paths) {
+        // Where a function is known, so are the bridges above it.
+        while (is_pci_address(base_name(path)) && find_in(facts.pci, base_name(path)) == nullptr) {
+            facts.pci.emplace(base_name(path), read_function(root, std::string(path)));
+            path = path.substr(0, path.rfind('/'));
+        }
+    }
+}
+
+// Settings of interfaces, and counters of ports.
 
 /// Returns the greater value of `all` and the interface.
 std::optional<unsigned> read_sysctl(const SysRoot& root, const std::string& netdev, const char* name) {
@@ -160,8 +221,6 @@ void read_pkeys(const SysRoot& root, const std::string& directory, std::vector<u
     }
 }
 
-} // namespace
-
 void inspect_netdevs(const SysRoot& root, Facts& facts) {
     for (const auto& port : used_ports_of(facts)) {
         if (port.netdev == nullptr) {
@@ -200,6 +259,47 @@ void inspect_counts(const SysRoot& root, Facts& facts) {
             const auto& netdev = port.netdev->name;
             count(netdev, "carrier_changes", format_text("/sys/class/net/{}/carrier_changes", netdev));
         }
+    }
+}
+
+} // namespace
+
+void parse_nvidia_version(std::string_view text, KernelFacts& kernel) {
+    const auto line = text.substr(0, text.find('\n'));
+    kernel.nvidia_open = line.find("Open Kernel Module") != std::string_view::npos;
+    for (const auto word : split_words(line)) {
+        const bool is_version =
+            word.find('.') != std::string_view::npos && word.find_first_not_of("0123456789.") == std::string_view::npos;
+        if (is_version) {
+            kernel.nvidia_version = word;
+            return;
+        }
+    }
+}
+
+std::optional<double> parse_link_speed(std::string_view text) {
+    constexpr double most = 1024;
+    const auto unit = text.find(" GT/s");
+    return unit == std::string_view::npos ? std::nullopt : parse_decimal(text.substr(0, unit), most);
+}
+
+std::optional<unsigned> parse_link_width(std::string_view text) {
+    constexpr unsigned most = 32;
+    const auto lanes = parse_number<unsigned>(text);
+    return lanes && *lanes > 0 && *lanes <= most ? lanes : std::nullopt;
+}
+
+void read_pci_config(std::string_view bytes, PciFunction& function) {
+    constexpr unsigned acs = 0x000d;
+    constexpr unsigned request_and_completion_redirect = 0x4 | 0x8; // ACS control, bits 2 and 3
+    constexpr unsigned enable_relaxed_ordering = 0x10;              // device control, bit 4
+    function.config_known = bytes.size() > header_size;
+    function.config_extended = bytes.size() > legacy_size;
+    if (const auto express = express_capability(bytes); express != 0) {
+        function.relaxed_orders = (word_at(bytes, express + 8) & enable_relaxed_ordering) != 0;
+    }
+    if (const auto control = extended_capability(bytes, acs); control != 0) {
+        function.acs_redirects = (word_at(bytes, control + 6) & request_and_completion_redirect) != 0;
     }
 }
 

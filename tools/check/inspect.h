@@ -18,11 +18,7 @@ using StageLog = std::function<void(std::string_view stage)>;
 /// in a child process.
 Facts inspect(const SysRoot& root, const Settings& settings, const Environment& environment, const StageLog& stage);
 
-// The parts of inspect():
-void inspect_kernel(const SysRoot& root, Facts& facts);
-void inspect_pci(const SysRoot& root, Facts& facts);
-void inspect_netdevs(const SysRoot& root, Facts& facts); ///< sysctls, quality
-void inspect_counts(const SysRoot& root, Facts& facts);  ///< facts.now, pkeys
+// Parts of inspect():
 void inspect_limits(const SysRoot& root, const Environment& environment, Facts& facts);
 void inspect_verbs(Facts& facts);
 

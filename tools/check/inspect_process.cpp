@@ -107,19 +107,15 @@ void inspect_limits(const SysRoot& root, const Environment& environment, Facts& 
     if (!root.is_live()) {
         return;
     }
-    facts.limits.of_step = environment.get("SLURM_STEP_ID").has_value();
-    if (facts.limits.of_step) {
-        read_limits_of(root, "self", "this step", facts.limits);
-    } else {
-        const auto slurmd = find_slurmd(root);
-        if (slurmd) {
-            read_limits_of(root, *slurmd, "slurmd", facts.limits);
-        }
-        if (!facts.limits.known) {
-            read_limits_of(root, "self", "this process", facts.limits);
-        }
+    auto& limits = facts.limits;
+    limits.of_step = environment.get("SLURM_STEP_ID").has_value();
+    if (const auto slurmd = limits.of_step ? std::nullopt : find_slurmd(root)) {
+        read_limits_of(root, *slurmd, "slurmd", limits);
     }
-    inspect_shm(facts.limits);
+    if (!limits.known) {
+        read_limits_of(root, "self", limits.of_step ? "this step" : "this process", limits);
+    }
+    inspect_shm(limits);
 }
 
 // libibverbs is inspected as another program here, in the same container, would find it: a child loads it, lists its
@@ -204,19 +200,6 @@ void inspect_library(const std::string& wanted, int output) {
     }
 }
 
-struct Pipe {
-    UniqueFd reader, writer;
-};
-
-/// Holds all that the child writes, so that the child never blocks on the parent.
-std::optional<Pipe> make_pipe() {
-    std::array<int, 2> ends{-1, -1};
-    if (::pipe2(ends.data(), O_CLOEXEC | O_NONBLOCK) != 0) {
-        return std::nullopt;
-    }
-    return Pipe{UniqueFd(ends[0]), UniqueFd(ends[1])};
-}
-
 std::string read_pipe(int fd) {
     std::string text;
     std::array<char, 4096> buffer{};
@@ -263,8 +246,9 @@ void inspect_verbs(Facts& facts) {
     const auto open = std::ranges::find(hcas, DeviceAccess::Open, &Hca::device_access);
     // Nodes with GPUs use DMA-BUF for GPUDirect.
     const std::string wanted = facts.fabric.gpus.empty() || open == hcas.end() ? "" : (*open)->name;
-    const auto answers = make_pipe();
-    const auto errors = make_pipe();
+    // Pipes that hold all that the child writes, so that it never blocks on the parent.
+    const auto answers = open_pipe(O_CLOEXEC | O_NONBLOCK);
+    const auto errors = open_pipe(O_CLOEXEC | O_NONBLOCK);
     if (!answers || !errors) {
         verbs.problem = "cannot be asked: no pipe";
         return;

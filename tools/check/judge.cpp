@@ -5,7 +5,6 @@
 #include "lib/base/lists.h"
 
 #include <algorithm>
-#include <iterator>
 #include <utility>
 
 namespace rdma_nccl::check {
@@ -43,10 +42,7 @@ std::vector<JudgedPort> ports_of(const Facts& facts) {
 }
 
 std::vector<JudgedPort> used_ports_of(const Facts& facts) {
-    std::vector<JudgedPort> used;
-    std::ranges::copy_if(ports_of(facts), std::back_inserter(used),
-                         [](const JudgedPort& port) { return port.choice.used(); });
-    return used;
+    return selected(ports_of(facts), [](const JudgedPort& port) { return port.choice.used(); });
 }
 
 std::vector<const Hca*> used_hcas_of(const Facts& facts) {

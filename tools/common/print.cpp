@@ -12,6 +12,14 @@
 
 namespace rdma_nccl {
 
+std::string titled_lines(std::string_view title, const std::vector<std::string>& texts) {
+    std::string text;
+    for (const auto& line : texts) {
+        text += format_text("{}: {}\n", title, line);
+    }
+    return text;
+}
+
 void print_out(std::string_view text) {
     (void)std::fwrite(text.data(), 1, text.size(), stdout);
 }

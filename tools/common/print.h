@@ -3,9 +3,12 @@
 
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace rdma_nccl {
 
+/// Returns a line "TITLE: TEXT" for each text.
+std::string titled_lines(std::string_view title, const std::vector<std::string>& texts);
 /// Writes the whole text to stdout.
 void print_out(std::string_view text);
 /// Flushes print_out() and std::cout. Reports an error and returns false if that fails.

@@ -2,6 +2,7 @@
 #include "tools/common/process.h"
 
 #include "lib/base/format.h"
+#include "lib/base/lists.h"
 #include "lib/base/text.h"
 
 #include <algorithm>
@@ -10,7 +11,6 @@
 #include <csignal>
 #include <cstring>
 #include <fcntl.h>
-#include <poll.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <thread>
@@ -25,11 +25,9 @@ constexpr int exit_not_started = 127; // as in a shell
 
 /// Returns a null-terminated array for execvpe(3), valid as long as `words`.
 std::vector<char*> pointers(const std::vector<std::string>& words) {
-    std::vector<char*> result;
-    result.reserve(words.size() + 1);
-    for (const auto& word : words) {
-        result.push_back(const_cast<char*>(word.c_str())); // NOLINT(cppcoreguidelines-pro-type-const-cast): C's argv
-    }
+    auto result = mapped(words, [](const std::string& word) {
+        return const_cast<char*>(word.c_str()); // NOLINT(cppcoreguidelines-pro-type-const-cast): C's argv
+    });
     result.push_back(nullptr);
     return result;
 }
@@ -102,16 +100,14 @@ Result<pid_t> start_process(const ProcessStart& start) {
 }
 
 Result<CapturedProcess> CapturedProcess::start(ProcessStart start, bool errors_too, std::size_t most) {
-    std::array<int, 2> ends{-1, -1};
-    if (::pipe2(ends.data(), O_CLOEXEC) != 0) {
+    auto pipe = open_pipe();
+    if (!pipe) {
         return os_failure("pipe");
     }
-    UniqueFd reader(ends[0]);
-    const UniqueFd writer(ends[1]);
-    ::fcntl(reader.get(), F_SETFL, O_NONBLOCK);
-    start.output = writer.get();
-    start.errors = errors_too ? writer.get() : start.errors;
-    return start_process(start).map([&](pid_t pid) { return CapturedProcess(pid, std::move(reader), most); });
+    ::fcntl(pipe->reader.get(), F_SETFL, O_NONBLOCK);
+    start.output = pipe->writer.get();
+    start.errors = errors_too ? pipe->writer.get() : start.errors;
+    return start_process(start).map([&](pid_t pid) { return CapturedProcess(pid, std::move(pipe->reader), most); });
 }
 
 /// Returns false at the end of the output.

@@ -2,7 +2,7 @@
 // rdma-nccl env: prints the variables for this node, for interactive shells.
 #include "lib/base/format.h"
 #include "lib/base/json.h"
-#include "tools/common/commands.h"
+#include "tools/common/command_line.h"
 #include "tools/common/print.h"
 #include "tools/common/settings_options.h"
 #include "tools/node/node_plan.h"
@@ -52,26 +52,18 @@ void print_json(const std::vector<Variable>& variables, const std::vector<std::s
     print_out(document.dump(2) + "\n");
 }
 
-int run_env(const EnvOptions& options) {
-    const auto settings = settings_from(options.settings);
-    if (!settings) {
-        print_error(settings.error().message);
-        return exit_bad_line;
-    }
-    const auto node = plan_node(options.settings, *settings);
-    if (!node) {
-        print_error(node.error().message);
-        return exit_cannot_tell;
-    }
-    if (options.json) {
-        print_json(node->variables, node->plan.warnings);
-    } else {
-        print_exports(node->facts.step, node->variables);
-        for (const auto& warning : node->plan.warnings) {
-            print_error("warning: " + warning);
+Result<int> run_env(const EnvOptions& options, const Settings& settings) {
+    return plan_node(options.settings, settings).map([&options](const NodePlan& node) {
+        if (options.json) {
+            print_json(node.variables, node.plan.warnings);
+        } else {
+            print_exports(node.facts.step, node.variables);
+            for (const auto& warning : node.plan.warnings) {
+                print_error("warning: " + warning);
+            }
         }
-    }
-    return node->exit_code();
+        return node.exit_code();
+    });
 }
 
 } // namespace
@@ -81,8 +73,8 @@ void add_env_command(const Subcommand& app, int& exit_code) {
     const auto command =
         app.subcommand("env", "print the variables for this node as export lines: eval \"$(rdma-nccl env)\"");
     command.flag("--json", options->json, "print JSON, with the source of each value");
-    add_settings_options(command, options->settings);
-    command.on_run([options, &exit_code] { exit_code = run_env(*options); });
+    run_with_settings(command, options->settings, exit_code,
+                      [options](const Settings& settings) { return run_env(*options, settings); });
 }
 
 } // namespace rdma_nccl

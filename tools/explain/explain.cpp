@@ -4,7 +4,6 @@
 #include "lib/base/format.h"
 #include "lib/sys/sysroot.h"
 #include "tools/common/command_line.h"
-#include "tools/common/commands.h"
 #include "tools/common/print.h"
 
 #include <memory>
@@ -19,32 +18,23 @@ struct ExplainOptions {
     std::string save;
 };
 
-int run_explain(const ExplainOptions& options) {
-    const auto settings = settings_from(options.settings);
-    if (!settings) {
-        print_error(settings.error().message);
-        return exit_bad_line;
-    }
-    const auto root = SysRoot::open(settings->root);
-    const auto node = root ? plan_node(options.settings, *settings, usual_timeout, {}, GidTables::Whole)
+Result<int> run_explain(const ExplainOptions& options, const Settings& settings) {
+    const auto root = SysRoot::open(settings.root);
+    const auto node = root ? plan_node(options.settings, settings, usual_timeout, {}, GidTables::Whole)
                            : tl::unexpected(root.error());
     if (!node) {
-        print_error(node.error().message);
-        return exit_cannot_tell;
+        return tl::unexpected(node.error());
     }
     const std::string host = host_name_of(*root);
-    if (!options.save.empty()) {
-        const auto saved = save_bundle(options.save, *node, options.settings.site_file, host);
-        if (!saved) {
-            print_error(saved.error().message);
-            return exit_cannot_tell;
-        }
-        print_error(format_text("saved {} files of this machine in {}; review them before you share them", *saved,
-                                options.save));
+    if (options.save.empty()) {
+        print_out(options.json ? explain_json(*node, host).dump(2) + "\n" : explain_text(*node, host));
         return node->exit_code();
     }
-    print_out(options.json ? explain_json(*node, host).dump(2) + "\n" : explain_text(*node, host));
-    return node->exit_code();
+    return save_bundle(options.save, *node, options.settings.site_file, host).map([&](std::size_t files) {
+        print_error(format_text("saved {} files of this machine in {}; review them before you share them", files,
+                                options.save));
+        return node->exit_code();
+    });
 }
 
 } // namespace
@@ -59,8 +49,8 @@ void add_explain_command(const Subcommand& app, int& exit_code) {
                 "write the files that were read, and the plan, below DIR, to be looked at elsewhere (--root DIR)")
         .type_name("DIR")
         .not_empty();
-    add_settings_options(command, options->settings);
-    command.on_run([options, &exit_code] { exit_code = run_explain(*options); });
+    run_with_settings(command, options->settings, exit_code,
+                      [options](const Settings& settings) { return run_explain(*options, settings); });
 }
 
 } // namespace rdma_nccl

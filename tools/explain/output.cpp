@@ -8,6 +8,7 @@
 #include "lib/fabric/kernel_text.h"
 #include "lib/fabric/pci.h"
 #include "lib/plan/report.h"
+#include "tools/common/print.h"
 #include "tools/gids/gids.h"
 #include "tools/topo/topo.h"
 
@@ -196,13 +197,8 @@ std::string hcas_text(const Fabric& fabric) {
 
 /// Returns the HCAs that share a PCIe switch with the GPU.
 std::string near_text(const Fabric& fabric, const Gpu& gpu) {
-    std::vector<std::string> names;
-    for (const auto& hca : fabric.hcas) {
-        if (share_pcie_switch(hca.pci_path, gpu.pci_path)) {
-            names.push_back(hca.name);
-        }
-    }
-    return or_dash(joined(names, ","));
+    const auto is_near = [&gpu](const Hca& hca) { return share_pcie_switch(hca.pci_path, gpu.pci_path); };
+    return or_dash(joined(mapped(selected(fabric.hcas, is_near), &Hca::name), ","));
 }
 
 std::string gpus_text(const Fabric& fabric) {

@@ -57,9 +57,6 @@ GidsView view_gids(const Fabric& fabric, const FabricChoice& choice, const GidsF
 /// Returns an error message if the filter names a device or port that does not exist; else an empty text.
 std::string filter_fault(const Fabric& fabric, const GidsFilter& filter);
 
-/// Returns "RoCE v2", "RoCE v1", "IB" (for which the kernel's file says "IB/RoCE v1") or "unknown".
-std::string gid_type_text(const GidView& view);
-
 /// Returns the interface of a port: that of the entry it would use, else that of its first GID with one, else that of
 /// its PCI function; empty if there is none. So a bond comes before its slaves.
 std::string interface_of(const Fabric& fabric, const PortView& view);
@@ -85,15 +82,11 @@ Json gids_json(const std::string& host, const GidsView& view);
 /// Returns the JSON Schema of gids_json().
 Json gids_schema();
 
-enum class GidsForm {
-    Table,     ///< the used entries, and what is left out
-    FullTable, ///< all entries
-    ShowGids,  ///< like the tool show_gids
-    Json,
-};
-
+/// Without a form: the used entries, and what is left out.
 struct GidsOptions {
-    GidsForm form = GidsForm::Table;
+    bool json = false;
+    bool show_gids = false; ///< like the tool show_gids
+    bool all = false;       ///< all entries
     GidsFilter filter;
     Settings settings;
 };

@@ -6,6 +6,7 @@
 #include "lib/base/report_fields.h"
 #include "lib/base/text.h"
 #include "lib/fabric/kernel_text.h"
+#include "tools/common/print.h"
 
 #include <algorithm>
 #include <optional>
@@ -35,6 +36,14 @@ std::string gid_remark(const PortView& view, const GidVerdict& verdict) {
         return port_remark(view);
     }
     return verdict.rule == GidRule::InfiniBand ? verdict.reason : "not used: " + verdict.reason;
+}
+
+/// Returns "RoCE v2", "RoCE v1", "IB" (for which the kernel's file says "IB/RoCE v1") or "unknown".
+std::string gid_type_text(const GidView& view) {
+    return view.port.link_layer == LinkLayer::InfiniBand ? "IB"
+           : !view.gid.type                              ? "unknown"
+           : *view.gid.type == GidType::RoceV2           ? "RoCE v2"
+                                                         : "RoCE v1";
 }
 
 /// Returns a row about an HCA; about its port, or one of the port's GIDs, where there is one.
@@ -105,14 +114,7 @@ std::string gids_full_table(const GidsView& view) {
         }
         add_portless(hca, rows);
     }
-    std::string text = aligned_table(rows);
-    for (const auto& problem : view.fabric.problems) {
-        text += format_text("note: {}\n", problem);
-    }
-    for (const auto& problem : problems_of(view)) {
-        text += format_text("note: {}\n", problem);
-    }
-    return text;
+    return aligned_table(rows) + titled_lines("note", view.fabric.problems) + titled_lines("note", problems_of(view));
 }
 
 namespace {

@@ -2,10 +2,11 @@
 #include "tools/html/page.h"
 
 #include "lib/base/format.h"
-#include "lib/base/lists.h"
+#include "lib/base/text.h"
 
 #include <array>
 #include <cmath>
+#include <map>
 
 namespace rdma_nccl {
 
@@ -26,6 +27,25 @@ constexpr std::string_view pairs_script =
 constexpr std::string_view bench_script =
 #include "build/pages/tools/bench/page.js.inc"
     ;
+constexpr std::string_view svg_style =
+#include "build/pages/tools/html/svg.css.inc"
+    ;
+
+/// Neighbours differ in hue and in lightness, so that they can be distinguished without colours.
+constexpr std::array<std::string_view, svg_colours> colours = {
+    "#2563eb", "#f59e0b", "#15803d", "#f472b6", "#7c3aed", "#22d3ee", "#dc2626", "#a3e635",
+    "#92400e", "#5eead4", "#be185d", "#fde047", "#0e7490", "#c4b5fd", "#4d7c0f", "#fda4af"};
+
+std::string colour_styles() {
+    std::string text;
+    for (std::size_t i = 0; i < colours.size(); ++i) {
+        const auto* const ink = i % 2 == 0 ? "#fff" : "#111"; // contrast to the colour of 4.5 or more
+        text += format_text(".f{0}{{fill:{1}}}\n.i{0}{{fill:{2}}}\n.t{0}{{fill:{1};fill-opacity:.2;stroke:{1};"
+                            "stroke-width:2}}\n",
+                            i, colours.at(i), ink);
+    }
+    return text;
+}
 
 /// Returns JSON for a <script> element. Without '<' no text in it can end the element or begin a comment.
 std::string json_for_script(const Json& data) {
@@ -39,28 +59,19 @@ std::string json_for_script(const Json& data) {
 } // namespace
 
 std::string page_html(Page page, std::string_view title, const Json& data) {
+    const std::map<std::string_view, std::string> parts = {
+        {"title", xml_text(title)},
+        {"style", std::string(page_style)},
+        {"data", json_for_script(data)},
+        {"script", std::string(common_script).append(page == Page::Pairs ? pairs_script : bench_script)},
+    };
     std::string html;
-    std::string_view left = frame;
-    // Do not scan inserted text again: the data may contain "@title@".
-    while (true) {
-        const auto begin = left.find('@');
-        const auto end = begin == std::string_view::npos ? begin : left.find('@', begin + 1);
-        if (end == std::string_view::npos) {
-            return html.append(left);
-        }
-        html.append(left.substr(0, begin));
-        const std::string_view name = left.substr(begin + 1, end - begin - 1);
-        left.remove_prefix(end + 1);
-        if (name == "title") {
-            html.append(xml_text(title));
-        } else if (name == "style") {
-            html.append(page_style);
-        } else if (name == "data") {
-            html.append(json_for_script(data));
-        } else if (name == "script") {
-            html.append(common_script).append(page == Page::Pairs ? pairs_script : bench_script);
-        }
+    bool is_name = false;
+    for (const auto text : split(frame, '@')) { // does not scan inserted text: the data may contain "@title@"
+        html += is_name ? std::string_view(parts.at(text)) : text;
+        is_name = !is_name;
     }
+    return html;
 }
 
 Json page_number(double value) {
@@ -75,97 +86,13 @@ Json page_number(double value) {
     return std::isfinite(rounded) ? rounded : value;
 }
 
-namespace {
-
-struct Entity {
-    char character;
-    std::string_view name;
-};
-constexpr std::array<Entity, 5> entities = {
-    {{'&', "&amp;"}, {'<', "&lt;"}, {'>', "&gt;"}, {'"', "&quot;"}, {'\'', "&#39;"}}};
-
-struct Colour {
-    std::string_view fill;
-    std::string_view ink; ///< contrast to `fill` of 4.5 or more
-};
-
-/// Neighbours differ in hue and in lightness, so that they can be distinguished without colours.
-constexpr std::array<Colour, svg_colours> colours = {{{"#2563eb", "#fff"},
-                                                      {"#f59e0b", "#111"},
-                                                      {"#15803d", "#fff"},
-                                                      {"#f472b6", "#111"},
-                                                      {"#7c3aed", "#fff"},
-                                                      {"#22d3ee", "#111"},
-                                                      {"#dc2626", "#fff"},
-                                                      {"#a3e635", "#111"},
-                                                      {"#92400e", "#fff"},
-                                                      {"#5eead4", "#111"},
-                                                      {"#be185d", "#fff"},
-                                                      {"#fde047", "#111"},
-                                                      {"#0e7490", "#fff"},
-                                                      {"#c4b5fd", "#111"},
-                                                      {"#4d7c0f", "#fff"},
-                                                      {"#fda4af", "#111"}}};
-
-constexpr std::string_view styles = R"(
-text{font-family:system-ui,"Segoe UI",Roboto,"Helvetica Neue",Arial,sans-serif;fill:#1b2330;font-size:12px}
-.title{font-size:20px;font-weight:600}
-.label{font-weight:600}
-.name{font-size:13px;font-weight:600}
-.small{font-size:11px}
-.soft{fill:#566173;font-size:11px}
-.number{font-size:9px;font-weight:600}
-.badge{font-size:11px;font-weight:700}
-.page{fill:#f4f6f9}
-.package{fill:#fff;stroke:#b9c2cf}
-.numa{fill:#f4f6f9;stroke:#d3dae3}
-.bridge{fill:#e9edf3;stroke:#c3ccd8}
-.switch{fill:#dbe2ec;stroke:#a9b5c5}
-.card{fill:none;stroke:#8995a7;stroke-dasharray:3 2}
-.elsewhere{fill:none;stroke:#8995a7;stroke-dasharray:5 4}
-.free{fill:#d5dce5}
-.many{fill:#9aa6b6}
-.device{fill:#fff;stroke:#8995a7}
-.pale{fill:none;stroke:#b3bdca}
-.line{stroke:#d3dae3}
-.warning{fill:#b42318}
-@media (prefers-color-scheme:dark){
-svg{background:#12161c}
-text{fill:#e8ecf2}
-.soft{fill:#a3aebd}
-.page{fill:#12161c}
-.package{fill:#1a2029;stroke:#3f4a59}
-.numa{fill:#212934;stroke:#37424f}
-.bridge{fill:#2a3340;stroke:#465263}
-.switch{fill:#364152;stroke:#5a6880}
-.card,.elsewhere{stroke:#7c899b}
-.free{fill:#3a4554}
-.many{fill:#77849a}
-.device{fill:#1a2029;stroke:#8090a6}
-.pale{stroke:#566375}
-.line{stroke:#37424f}
-.warning{fill:#ff9b8f}
-}
-)";
-
-std::string colour_styles() {
-    std::string text;
-    for (std::size_t i = 0; i < colours.size(); ++i) {
-        const auto& [fill, ink] = colours.at(i);
-        text += format_text(".f{0}{{fill:{1}}}\n.i{0}{{fill:{2}}}\n.t{0}{{fill:{1};fill-opacity:.2;stroke:{1};"
-                            "stroke-width:2}}\n",
-                            i, fill, ink);
-    }
-    return text;
-}
-
-} // namespace
-
 std::string xml_text(std::string_view text) {
+    static const std::map<char, std::string_view> entities = {
+        {'&', "&amp;"}, {'<', "&lt;"}, {'>', "&gt;"}, {'"', "&quot;"}, {'\'', "&#39;"}};
     std::string safe;
     for (const char c : text) {
-        if (const auto* const entity = find_by(entities, &Entity::character, c)) {
-            safe += entity->name;
+        if (const auto entity = entities.find(c); entity != entities.end()) {
+            safe += entity->second;
         } else {
             safe += c == '\n' || (c >= ' ' && c <= '~') ? c : '?';
         }
@@ -193,8 +120,8 @@ std::string svg_head(int width, int height, std::string_view title) {
     return format_text("<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {0} {1}\" width=\"{0}\" "
                        "height=\"{1}\" role=\"img\">\n<title>{2}</title>\n<style>\n"
                        "svg{{color-scheme:light dark;background:#f4f6f9;display:block;margin:0 auto;width:100%;"
-                       "height:auto;min-width:{3}px;max-width:{4}px}}{5}{6}</style>\n",
-                       width, height, xml_text(title), width * 3 / 4, width * 5 / 4, styles, colour_styles()) +
+                       "height:auto;min-width:{3}px;max-width:{4}px}}\n{5}{6}</style>\n",
+                       width, height, xml_text(title), width * 3 / 4, width * 5 / 4, svg_style, colour_styles()) +
            svg_box({0, 0, width, height}, 0, "page");
 }
 

@@ -19,14 +19,6 @@
 
 namespace rdma_nccl {
 
-// --- The places of the ranks on the node that a subcommand inspects ---
-
-/// Returns a number that Slurm sets for the step, the node or the task.
-std::optional<unsigned> slurm_number(const Environment& environment, std::string_view name);
-
-/// Returns whether this process is in a step that the plugin has set up.
-bool set_up_by_plugin(const Environment& environment, const Step& step);
-
 /// The options about ranks; absent values come from the step or the machine.
 struct RanksWanted {
     std::optional<std::size_t> ranks;
@@ -40,21 +32,6 @@ struct Places {
     std::string masks_source; ///< source of the ranks' CPUs
 };
 
-/// Places the ranks of this process's step; outside a step, as many as the node has GPUs. In a step that the plugin has
-/// set up, the result equals the plugin's own plan.
-Result<Places> place_here(const NodeFacts& facts, const Plan& plan, const Settings& settings,
-                          const RanksWanted& wanted = {});
-
-/// A machine described by an XML file of hwloc. All its active ports count as used.
-struct XmlPlaces {
-    NodeFacts facts;
-    Plan plan;
-    Places places;
-};
-Result<XmlPlaces> place_by_xml(const std::string& path, BindChoice bind, const RanksWanted& wanted);
-
-// --- The plan ---
-
 struct NodePlan {
     Settings settings;
     NodeFacts facts;
@@ -66,15 +43,16 @@ struct NodePlan {
     [[nodiscard]] int exit_code() const;
 };
 
-/// The task whose environment `facts` have, as far as Slurm's variables tell; nullopt outside of a step.
-std::optional<TaskFacts> current_task(const NodeFacts& facts);
-
 /// Reads the node and makes the plan. Inside a step that the plugin has set up, the plugin's values count, unless
-/// `options` has settings: then the user wants to see their effect. `timeout` is as in inspect_node().
+/// `options` has settings: then the user wants to see their effect. Places the ranks of this process's step; outside a
+/// step, as many as the node has GPUs. `timeout` is as in inspect_node().
 Result<NodePlan> plan_node(const SettingsOptions& options, const Settings& settings,
                            std::chrono::milliseconds timeout = std::chrono::milliseconds(0),
                            const RanksWanted& ranks = {}, GidTables tables = GidTables::Expected,
                            Environment environment = Environment::from(environ));
+
+/// Plans a machine described by an XML file of hwloc. All its active ports count as used.
+Result<NodePlan> plan_by_xml(const std::string& path, const Settings& settings, const RanksWanted& ranks);
 
 /// Returns the host name from the root; for a copied tree, the name of the machine it was copied from.
 std::string host_name_of(const SysRoot& root);

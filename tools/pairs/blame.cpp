@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <map>
+#include <numeric>
 #include <optional>
 #include <utility>
 
@@ -27,7 +28,11 @@ void for_each_end(const Observation& observation, const auto& call) {
 class Blame {
 public:
     Blame(std::vector<Observation>& of, unsigned ends, const BlameRules& with)
-        : observations(of), rules(with), by_end(ends), counts(ends) {
+        : observations(of), rules(with), by_end(ends), counts(ends), candidates(with.only.begin(), with.only.end()) {
+        if (candidates.empty()) {
+            candidates.resize(ends);
+            std::iota(candidates.begin(), candidates.end(), 0U);
+        }
         for (std::uint32_t i = 0; i < observations.size(); ++i) {
             for_each_end(observations[i], [&](unsigned end) { by_end[end].push_back(i); });
             if (!observations[i].explained) {
@@ -38,17 +43,11 @@ public:
 
     [[nodiscard]] std::optional<unsigned> worst() const {
         std::optional<unsigned> found;
-        const auto consider = [&](unsigned end) {
+        for (const unsigned end : candidates) {
             if (bad_enough(counts[end]) && (!found || worse(counts[end], counts[*found])) && has_partners(end)) {
                 found = end;
             }
-        };
-        if (rules.only.empty()) {
-            for (unsigned end = 0; end < counts.size(); ++end) {
-                consider(end);
-            }
         }
-        std::ranges::for_each(rules.only, consider);
         return found;
     }
 
@@ -103,6 +102,7 @@ private:
     const BlameRules& rules;
     std::vector<std::vector<std::uint32_t>> by_end; ///< indices of the observations
     std::vector<Count> counts;
+    std::vector<unsigned> candidates;
 };
 
 } // namespace

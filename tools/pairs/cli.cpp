@@ -12,9 +12,7 @@
 #include <cstdlib>
 #include <memory>
 #include <optional>
-#include <string_view>
 #include <unistd.h>
-#include <utility>
 
 namespace rdma_nccl::pairs {
 
@@ -28,21 +26,17 @@ struct ParsedOptions {
     Options options;
     std::string rails = "same";
     double seconds = 2;
-    std::optional<CommandOption> quick, traffic_class, service_level;
+    std::optional<CommandOption> quick;
     bool no_latency = false, no_both = false;
     bool retest = false, no_retest = false;
 };
 
-/// Takes the value of the job's NCCL variable if the option is not given. Ignores values that are not numbers or are
-/// out of range; those are NCCL's business.
-void follow_job(const CommandOption& option, const char* name, unsigned most, unsigned& value) {
+/// Returns the value of the job's NCCL variable. Ignores values that are not numbers or are out of range; those are
+/// NCCL's business.
+unsigned jobs_value(const char* name, unsigned most) {
     const char* const text = std::getenv(name);
-    if (text == nullptr || option.is_given()) {
-        return;
-    }
-    if (const auto number = parse_number<unsigned>(text); number && *number <= most) {
-        value = *number;
-    }
+    const auto number = parse_number<unsigned>(text == nullptr ? "" : text).value_or(0);
+    return number <= most ? number : 0;
 }
 
 void check_memory(const Measurement& measure) {
@@ -60,11 +54,6 @@ Options options_of(const ParsedOptions& line) {
     options.schedule = line.quick->is_given() ? "quick" : options.schedule;
     options.rails = line.rails == "cross" ? RailPairing::Cross : RailPairing::Same;
     options.only_rail = parse_number<unsigned>(line.rails);
-    follow_job(*line.traffic_class, "NCCL_IB_TC", most_traffic_class, options.measure.traffic_class);
-    follow_job(*line.service_level, "NCCL_IB_SL", most_service_level, options.measure.service_level);
-    if (const char* const index = std::getenv("NCCL_IB_PKEY")) {
-        options.measure.pkey_index = parse_number<std::uint16_t>(index).value_or(0);
-    }
     options.measure.time = measure::to_milliseconds(line.seconds);
     options.measure.latency = !line.no_latency;
     options.measure.both = !line.no_both;
@@ -95,11 +84,9 @@ void add_schedule(const Subcommand& command, ParsedOptions& line) {
                                          "which pairs to measure: all (each with each), quick, ring, bisection, "
                                          "loopback (each with itself); default: all");
     schedule.type_name("WORD").one_of({"all", "quick", "ring", "bisection", "loopback"});
-    const auto quick = command.option("--quick", line.options.quick_rounds,
-                                      "K random rounds instead of all, then suspects with good nodes (default: 3)");
-    quick.type_name("[K]").optional_value("3").range(1U, most_rounds);
-    quick.excludes(schedule);
-    line.quick = quick;
+    line.quick = command.option("--quick", line.options.quick_rounds,
+                                "K random rounds instead of all, then suspects with good nodes (default: 3)");
+    line.quick->type_name("[K]").optional_value("3").range(1U, most_rounds).excludes(schedule);
     command.option("--rails", line.rails, "HCA i with HCA i (same), each with each (cross), or one HCA alone, from 0")
         .type_name("same|cross|N")
         .check(check_rails)
@@ -119,14 +106,16 @@ void add_measure(const Subcommand& command, ParsedOptions& line) {
         .transform(take_message_size);
     command.number("-q,--qps", measure.queue_pairs, "queue pairs for each pairing", 1U, 256U);
     command.number("--depth", measure.depth, "writes in flight on each queue pair", 2U, 8192U);
-    const auto tclass = command.option("--traffic-class,--tclass", measure.traffic_class,
-                                       "traffic class of the packets: DSCP x 4 (default: NCCL_IB_TC, or 0)");
-    tclass.type_name("N").range(0U, most_traffic_class);
-    line.traffic_class = tclass;
-    const auto level = command.option("--service-level,--sl", measure.service_level,
-                                      "service level of InfiniBand (default: NCCL_IB_SL, or 0)");
-    level.type_name("N").range(0U, most_service_level);
-    line.service_level = level;
+    measure.traffic_class = jobs_value("NCCL_IB_TC", most_traffic_class);
+    measure.service_level = jobs_value("NCCL_IB_SL", most_service_level);
+    measure.pkey_index = jobs_value("NCCL_IB_PKEY", 65535);
+    const auto number = [&command](const char* names, unsigned& value, unsigned most, const char* help) {
+        command.option(names, value, help).type_name("N").range(0U, most);
+    };
+    number("--traffic-class,--tclass", measure.traffic_class, most_traffic_class,
+           "traffic class of the packets: DSCP x 4 (default: NCCL_IB_TC, or 0)");
+    number("--service-level,--sl", measure.service_level, most_service_level,
+           "service level of InfiniBand (default: NCCL_IB_SL, or 0)");
     command.flag("--gpu", measure.gpu, "use memory of the GPU next to each HCA instead of the host's");
     command.flag("--tcp", measure.tcp, "also measure TCP between the same ports");
     command.flag("--no-latency", line.no_latency, "do not measure latency");

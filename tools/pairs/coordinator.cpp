@@ -42,16 +42,10 @@ public:
     }
 
 private:
-    /// A side of one of the runs.
-    struct RunSide {
-        std::size_t run = 0;
-        unsigned side = 0;
-    };
-
     void begin(const Round& round, bool retest) {
         runs_.clear();
         sides_.clear();
-        runs_.reserve(round.size());
+        runs_.reserve(round.size()); // so that they stay in their places
         const auto now = measure::Clock::now();
         for (const auto& pairing : round) {
             auto job = job_of(pairing, retest);
@@ -64,7 +58,7 @@ private:
             job.number = ++last_number_;
             auto& run = runs_.emplace_back(std::move(job));
             for (unsigned side = 0; side < run.job().sides(); ++side) {
-                sides_[roster_.worker_of(run.job().node(side))] = {runs_.size() - 1, side};
+                sides_[roster_.worker_of(run.job().node(side))] = {&run, side};
             }
             send(run, run.start(now));
         }
@@ -127,16 +121,16 @@ private:
 
     void take(const measure::Event& event) {
         const auto found = sides_.find(event.worker);
-        auto* const run = found == sides_.end() ? nullptr : &runs_[found->second.run];
+        const auto [run, side] = found == sides_.end() ? std::pair<PairingRun*, unsigned>() : found->second;
         if (event.kind == measure::Event::Kind::Lost) {
             roster_.lose(event.worker, event.why);
             if (run != nullptr) {
-                send(*run, run->lose(found->second.side, event.why));
+                send(*run, run->lose(side, event.why));
             }
         } else if (event.kind == measure::Event::Kind::Message) {
             roster_.note_answer(event.worker);
             if (run != nullptr) {
-                send(*run, run->take(found->second.side, event.message, measure::Clock::now()));
+                send(*run, run->take(side, event.message, measure::Clock::now()));
             }
         }
     }
@@ -193,9 +187,9 @@ private:
     Report& report_;
     measure::Progress& progress_;
     std::optional<Time> deadline_;
-    std::vector<PairingRun> runs_;      ///< of this round
-    std::map<unsigned, RunSide> sides_; ///< by worker
-    std::uint64_t last_number_ = 0;     ///< of a pairing
+    std::vector<PairingRun> runs_;                               ///< of this round
+    std::map<unsigned, std::pair<PairingRun*, unsigned>> sides_; ///< run and side of each worker
+    std::uint64_t last_number_ = 0;                              ///< of a pairing
     unsigned rounds_done_ = 0;
     std::size_t failed_ = 0;            ///< number of failed results in the report
     measure::Clock::duration spent_{0}; ///< in finished rounds

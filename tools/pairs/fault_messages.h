@@ -24,9 +24,7 @@ struct SlowFacts {
 std::string short_gbps(double gbps);
 /// Returns "47 %".
 std::string percent_text(double share);
-/// Returns the node's name, safe for terminals.
-std::string name_of_node(const Report& report, unsigned node);
-/// Returns "n03 mlx5_1:1"; without a rail only the node.
+/// Returns "n03 mlx5_1:1"; without a rail only the node. Safe for terminals.
 std::string name_of_end(const Report& report, unsigned node, std::optional<unsigned> rail);
 /// Returns "n03 mlx5_1:1 and n07 mlx5_1:1"; without rails only the nodes.
 std::string name_of_link(const Report& report, const Pairing& pairing, bool with_rails,
@@ -54,7 +52,5 @@ std::string_view name_of(FaultKind kind);
 std::string_view verdict_word(const Verdict& verdict);
 /// Returns "n[01-03,07]", as Slurm's options take it; empty without suspects.
 std::string suspects_hostlist(const Report& report, const Verdict& verdict);
-/// Returns "n01 mlx5_1:1".
-std::string end_text(const Report& report, unsigned node, unsigned rail);
 
 } // namespace rdma_nccl::pairs

@@ -4,11 +4,12 @@
 
 #include "lib/base/format.h"
 #include "lib/base/hostlist.h"
+#include "lib/base/lists.h"
 #include "tools/pairs/fault_messages.h"
 
 #include <algorithm>
 #include <array>
-#include <cmath>
+#include <cctype>
 #include <cstddef>
 #include <optional>
 #include <string_view>
@@ -63,14 +64,9 @@ private:
 
 HeatMap heat_map(const Report& report) {
     HeatMap map(report.nodes.size());
-    const auto add = [&map](unsigned from, unsigned to, const PairingResult& result,
-                            const std::optional<Bandwidth>& bandwidth) {
-        map.at(from, to).add({bandwidth ? std::optional(bandwidth->gbps) : std::nullopt, !result.problem.empty()});
-    };
     for (const auto& result : report.results) {
-        add(result.pairing.a, result.pairing.b, result, result.forward);
-        if (result.pairing.a != result.pairing.b) {
-            add(result.pairing.b, result.pairing.a, result, result.backward);
+        for (const auto& way : directions_of(result)) {
+            map.at(way.from, way.to).add({figure_of(*way.bandwidth, &Bandwidth::gbps), !result.problem.empty()});
         }
     }
     return map;
@@ -83,20 +79,13 @@ struct Labels {
 };
 
 std::size_t common_start(const std::vector<std::string>& names) {
-    std::size_t length = names.front().size();
-    for (const auto& name : names) {
-        const auto end = std::ranges::mismatch(name, names.front()).in1;
-        length = std::min(length, static_cast<std::size_t>(end - name.begin()));
-    }
-    return length;
+    const auto [first, last] = std::ranges::minmax_element(names); // what these share, all share
+    return static_cast<std::size_t>(std::ranges::mismatch(*first, *last).in1 - first->begin());
 }
 
 std::size_t widest(const std::vector<std::string>& texts) {
-    std::size_t width = 0;
-    for (const auto& text : texts) {
-        width = std::max(width, text.size());
-    }
-    return width;
+    const auto sizes = mapped(texts, [](const std::string& text) { return text.size(); });
+    return sizes.empty() ? 0 : std::ranges::max(sizes);
 }
 
 /// Keeps names that fit above the columns; shortens others to the part in which they differ.
@@ -232,8 +221,8 @@ std::string table_of_blocks(const HeatMap& map, const Labels& labels, double med
 }
 
 std::string legend(double median, bool utf8) {
-    return utf8 ? format_text("█ 90 % of the median {} Gb/s or more, ▄ half of it, x failed\n", short_gbps(median))
-                : format_text("# 90 % of the median {} Gb/s or more, 5 half of it, x failed\n", short_gbps(median));
+    return format_text("{} 90 % of the median {} Gb/s or more, {} half of it, x failed\n", utf8 ? "█" : "#",
+                       short_gbps(median), utf8 ? "▄" : "5");
 }
 
 /// Returns names of groups: "n[01-16]", cut if too long.
@@ -267,12 +256,8 @@ std::string blocks_that_fit(const HeatMap& map, const std::vector<std::string>& 
 std::string heat_table(const Report& report, const Verdict& verdict, const TextOptions& options) {
     const auto map = heat_map(report);
     const double median = verdict.median_gbps.value_or(0);
-    std::vector<std::string> names;
-    std::size_t rails = 0;
-    for (const auto& node : report.nodes) {
-        names.push_back(node.name);
-        rails = std::max(rails, node.rails.size());
-    }
+    const auto names = mapped(report.nodes, &measure::Node::name);
+    const auto rails = most_rails(report.nodes);
     const auto of_rails = rails > 1 ? format_text(", the slowest of {} rails", rails) : "";
     const auto labels = labels_of(names, number_width);
     const auto cell = std::max(number_width, labels.column_width + 2);

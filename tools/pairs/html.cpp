@@ -2,6 +2,7 @@
 // The data for the page of `rdma-nccl pairs`; tools/pairs/page.js draws it.
 #include "lib/base/format.h"
 #include "lib/base/json.h"
+#include "lib/base/lists.h"
 #include "tools/html/page.h"
 #include "tools/measure/rails.h"
 #include "tools/pairs/fault_messages.h"
@@ -11,7 +12,6 @@
 
 #include <algorithm>
 #include <array>
-#include <iterator>
 
 namespace rdma_nccl::pairs {
 
@@ -27,13 +27,13 @@ std::string heading_of(FaultKind kind) {
     return format_text("{}{}", what_is_slow ? "slow " : "", name_of(kind));
 }
 
+Json page_fault(const Fault& fault) {
+    return Json::array({heading_of(fault.kind), fault.text, is_critical(fault.kind)});
+}
+
 Json page_node(const measure::Node& node, const NodeScore& score) {
-    Json rails = Json::array();
-    for (const PairRail& rail : node.rails) {
-        rails.push_back(measure::rail_name(rail));
-    }
     return {{"name", node.name},
-            {"rails", rails},
+            {"rails", mapped(node.rails, measure::rail_name)},
             {"problem", node.problem},
             {"sends", number_or_null(score.sends_gbps)},
             {"receives", number_or_null(score.receives_gbps)},
@@ -42,14 +42,6 @@ Json page_node(const measure::Node& node, const NodeScore& score) {
             {"slow", score.slow},
             {"failed", score.failed},
             {"state", name_of(score.state)}};
-}
-
-Json nodes_json(const Report& report, const Verdict& verdict) {
-    Json nodes = Json::array();
-    for (std::size_t i = 0; i < report.nodes.size(); ++i) {
-        nodes.push_back(page_node(report.nodes[i], i < verdict.nodes.size() ? verdict.nodes[i] : NodeScore{}));
-    }
-    return nodes;
 }
 
 /// A result whose nodes the report has.
@@ -63,23 +55,10 @@ std::vector<Shown> shown_results(const Report& report, const Verdict& verdict) {
     for (std::size_t i = 0; i < report.results.size(); ++i) {
         const auto& [a, b, rail_a, rail_b] = report.results[i].pairing;
         if (a < report.nodes.size() && b < report.nodes.size()) {
-            shown.push_back(
-                {report.results[i], i < verdict.results.size() ? verdict.results[i] : ResultState::Unknown});
+            shown.push_back({report.results[i], verdict.results.at(i)});
         }
     }
     return shown;
-}
-
-Json gbps_json(const std::optional<Bandwidth>& way) {
-    return way ? page_number(way->gbps) : Json(nullptr);
-}
-
-Json tcp_json(const std::optional<Bandwidth>& way) {
-    return way ? number_or_null(way->tcp_gbps) : Json(nullptr);
-}
-
-Json latency_json(const PairingResult& result, double PairLatency::*value) {
-    return result.latency ? page_number((*result.latency).*value) : Json(nullptr);
 }
 
 struct Column {
@@ -92,13 +71,13 @@ constexpr std::array<Column, 15> columns{{
     {"b", [](const Shown& s) { return Json(s.result.pairing.b); }},
     {"rail_a", [](const Shown& s) { return Json(s.result.pairing.rail_a); }},
     {"rail_b", [](const Shown& s) { return Json(s.result.pairing.rail_b); }},
-    {"forward", [](const Shown& s) { return gbps_json(s.result.forward); }},
-    {"backward", [](const Shown& s) { return gbps_json(s.result.backward); }},
-    {"both", [](const Shown& s) { return gbps_json(s.result.both); }},
-    {"tcp_forward", [](const Shown& s) { return tcp_json(s.result.forward); }},
-    {"tcp_backward", [](const Shown& s) { return tcp_json(s.result.backward); }},
-    {"latency", [](const Shown& s) { return latency_json(s.result, &PairLatency::median_us); }},
-    {"p99", [](const Shown& s) { return latency_json(s.result, &PairLatency::p99_us); }},
+    {"forward", [](const Shown& s) { return number_or_null(figure_of(s.result.forward, &Bandwidth::gbps)); }},
+    {"backward", [](const Shown& s) { return number_or_null(figure_of(s.result.backward, &Bandwidth::gbps)); }},
+    {"both", [](const Shown& s) { return number_or_null(figure_of(s.result.both, &Bandwidth::gbps)); }},
+    {"tcp_forward", [](const Shown& s) { return number_or_null(figure_of(s.result.forward, &Bandwidth::tcp_gbps)); }},
+    {"tcp_backward", [](const Shown& s) { return number_or_null(figure_of(s.result.backward, &Bandwidth::tcp_gbps)); }},
+    {"latency", [](const Shown& s) { return number_or_null(figure_of(s.result.latency, &PairLatency::median_us)); }},
+    {"p99", [](const Shown& s) { return number_or_null(figure_of(s.result.latency, &PairLatency::p99_us)); }},
     {"mtu", [](const Shown& s) { return Json(s.result.path_mtu); }},
     {"state", [](const Shown& s) { return Json(static_cast<int>(s.state)); }},
     {"retest", [](const Shown& s) { return Json(s.result.retest ? 1 : 0); }},
@@ -110,9 +89,7 @@ constexpr std::array<Column, 15> columns{{
 Json results_json(const std::vector<Shown>& results) {
     Json all = Json::object();
     for (const auto& [name, value] : columns) {
-        std::vector<Json> column;
-        column.reserve(results.size());
-        std::ranges::transform(results, std::back_inserter(column), value);
+        auto column = mapped(results, value);
         const bool empty = std::ranges::all_of(column, &Json::is_null);
         all[name] = empty ? Json::array() : Json::array(std::move(column));
     }
@@ -129,14 +106,6 @@ Json texts_json(const std::vector<Shown>& results, T PairingResult::*texts) {
         }
     }
     return all;
-}
-
-Json faults_json(const Verdict& verdict) {
-    Json faults = Json::array();
-    for (const Fault& fault : verdict.faults) {
-        faults.push_back(Json::array({heading_of(fault.kind), fault.text, is_critical(fault.kind)}));
-    }
-    return faults;
 }
 
 /// Returns the floor of the first rail; null if its rate is unknown or it has no floor (software RDMA).
@@ -162,8 +131,8 @@ std::string format_html(const Report& report, const Verdict& verdict) {
                        {"mad_gbps", number_or_null(verdict.mad_gbps)},
                        {"median_latency_us", number_or_null(verdict.median_latency_us)},
                        {"floor_gbps", floor_json(report)},
-                       {"nodes", nodes_json(report, verdict)},
-                       {"faults", faults_json(verdict)},
+                       {"nodes", mapped(report.nodes, verdict.nodes, page_node)},
+                       {"faults", mapped(verdict.faults, page_fault)},
                        {"suspects", suspects_hostlist(report, verdict)},
                        {"notes", verdict.notes},
                        {"problems", texts_json(results, &PairingResult::problem)},

@@ -2,6 +2,7 @@
 #include "tools/pairs/judge.h"
 
 #include "lib/base/format.h"
+#include "lib/base/lists.h"
 #include "lib/base/text.h"
 #include "tools/pairs/fault_messages.h"
 #include "tools/pairs/judging.h"
@@ -38,10 +39,7 @@ JudgeRules rules_for(const Samples& samples, JudgeRules rules) {
 }
 
 void set_medians(Judging& judging) {
-    std::vector<double> speeds;
-    for (const Sample& sample : judging.samples.samples) {
-        speeds.push_back(sample.gbps);
-    }
+    auto speeds = mapped(judging.samples.samples, &Sample::gbps);
     judging.verdict.median_gbps = quantile(speeds, 0.5);
     for (double& speed : speeds) {
         speed = std::abs(speed - *judging.verdict.median_gbps);
@@ -167,7 +165,7 @@ void note_miscounted(Judging& judging) {
     for (const Sample& sample : judging.samples.samples) {
         const PairingResult& result = judging.report.results[sample.result];
         const auto& way = sample.from == result.pairing.a ? result.forward : result.backward;
-        const auto share = way ? way->counted_share : std::nullopt;
+        const auto share = figure_of(way, &Bandwidth::counted_share);
         if (!share || sample.from == sample.to) {
             continue;
         }

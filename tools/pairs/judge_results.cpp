@@ -164,7 +164,7 @@ void judge_failures(Judging& judging) {
     for (unsigned node = 0; node < report.nodes.size(); ++node) {
         if (const auto& problem = report.nodes[node].problem; !problem.empty()) {
             add_failed_node(judging, node,
-                            format_text("{} takes no part: {}", name_of_node(report, node), printable(problem, 400)),
+                            format_text("{} takes no part: {}", name_of_end(report, node, {}), printable(problem, 400)),
                             -1e9);
         }
     }
@@ -189,7 +189,7 @@ void judge_failures(Judging& judging) {
             const auto all = std::max(part_of(judging, results, node, {}).all, results.size());
             add_failed_node(
                 judging, node,
-                format_failed(name_of_node(report, node), results.size(), all, report.results[*results.begin()]),
+                format_failed(name_of_end(report, node, {}), results.size(), all, report.results[*results.begin()]),
                 -static_cast<double>(results.size()));
         }
     }

@@ -107,7 +107,7 @@ std::vector<std::string> notes_of(const Report& report, const std::set<std::uint
     std::vector<std::string> notes;
     for (const std::uint32_t index : results) {
         for (const std::string& note : report.results[index].notes) {
-            if (notes.size() < 3 && std::ranges::find(notes, note) == notes.end()) {
+            if (std::ranges::find(notes, note) == notes.end()) {
                 notes.push_back(note);
             }
         }

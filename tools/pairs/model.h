@@ -6,6 +6,8 @@
 #include "tools/measure/rails.h"
 #include "tools/verbs/figures.h"
 
+#include <algorithm>
+#include <array>
 #include <chrono>
 #include <cstdint>
 #include <optional>
@@ -52,6 +54,22 @@ struct PairingResult {
     friend bool operator==(const PairingResult&, const PairingResult&) = default;
 };
 
+/// One direction of a result.
+struct Direction {
+    unsigned from, from_rail, to, to_rail;
+    const std::optional<Bandwidth>* bandwidth;
+};
+inline std::array<Direction, 2> directions_of(const PairingResult& result) {
+    const auto& [a, b, rail_a, rail_b] = result.pairing;
+    return {{{a, rail_a, b, rail_b, &result.forward}, {b, rail_b, a, rail_a, &result.backward}}};
+}
+
+/// Returns a figure of a measurement; nullopt if it was not measured.
+template<typename T, typename Figure>
+auto figure_of(const std::optional<T>& measured, Figure T::*figure) {
+    return measured ? std::optional(*measured.*figure) : std::nullopt;
+}
+
 /// How each pairing is measured.
 struct Measurement {
     std::chrono::milliseconds time{2000};                ///< for each direction
@@ -66,6 +84,15 @@ struct Measurement {
 
     friend bool operator==(const Measurement&, const Measurement&) = default;
 };
+
+/// Returns the number of rails of the node that has most.
+inline std::size_t most_rails(const std::vector<measure::Node>& nodes) {
+    std::size_t most = 0;
+    for (const auto& node : nodes) {
+        most = std::max(most, node.rails.size());
+    }
+    return most;
+}
 
 /// All results, also of a measurement that ended early.
 struct Report {

@@ -1,10 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tools/pairs/order.h"
 
-#include "lib/base/json.h"
-#include "lib/net/message.h"
-#include "tools/verbs/figures.h"
-
 namespace rdma_nccl::pairs {
 
 namespace {

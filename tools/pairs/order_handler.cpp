@@ -2,14 +2,11 @@
 #include "tools/pairs/order_handler.h"
 
 #include "lib/base/format.h"
-#include "lib/base/json.h"
 #include "tools/common/command_line.h"
 #include "tools/common/json_fields.h"
 #include "tools/common/print.h"
-#include "tools/measure/rails.h"
 #include "tools/pairs/pair_run.h"
 #include "tools/verbs/figures.h"
-#include "tools/verbs/rail.h"
 
 #include <array>
 #include <string_view>
@@ -24,17 +21,15 @@ using std::chrono::milliseconds;
 
 VerbsSettings settings_of(const Order& order, const PairRail& rail, std::optional<unsigned> gpu) {
     const auto& measure = order.measure;
-    VerbsSettings settings;
-    settings.rail = rail;
-    settings.message_size = measure.message_size;
-    settings.queue_pairs = measure.queue_pairs;
-    settings.depth = measure.depth;
-    settings.traffic_class = measure.traffic_class;
-    settings.service_level = measure.service_level;
-    settings.pkey_index = measure.pkey_index;
-    settings.loopback = order.ends > 1;
-    settings.gpu = gpu;
-    return settings;
+    return {.rail = rail,
+            .message_size = measure.message_size,
+            .queue_pairs = measure.queue_pairs,
+            .depth = measure.depth,
+            .traffic_class = measure.traffic_class,
+            .service_level = measure.service_level,
+            .pkey_index = measure.pkey_index,
+            .loopback = order.ends > 1,
+            .gpu = gpu};
 }
 
 /// Starts `work` in the thread of its end.

@@ -5,16 +5,13 @@
 #pragma once
 
 #include "tools/measure/command.h"
-#include "tools/measure/rails.h"
 #include "tools/pairs/judge.h"
 #include "tools/pairs/model.h"
 #include "tools/pairs/schedule.h"
 
-#include <chrono>
 #include <cstdint>
 #include <optional>
 #include <string>
-#include <vector>
 
 namespace rdma_nccl {
 

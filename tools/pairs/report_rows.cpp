@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The JSON and the CSV of a report.
 #include "lib/base/json.h"
+#include "lib/base/lists.h"
 #include "lib/base/report_fields.h"
 #include "lib/base/text.h"
 #include "tools/measure/rails.h"
@@ -63,12 +64,7 @@ static void fields(auto& f, Row<Measurement> /*row*/) {
 namespace {
 
 std::vector<std::string> names_of(const Report& report, const std::vector<unsigned>& nodes) {
-    std::vector<std::string> names;
-    names.reserve(nodes.size());
-    for (const unsigned node : nodes) {
-        names.push_back(report.nodes.at(node).name);
-    }
-    return names;
+    return mapped(nodes, [&](unsigned node) { return report.nodes.at(node).name; });
 }
 
 /// Returns, for a worker of this part of a row, the function that reads it.
@@ -78,14 +74,9 @@ auto fields_of(Part R::*part) {
         [part](auto worker) { return [=](const R& row) -> decltype(auto) { return std::invoke(worker, row.*part); }; };
 }
 
-template<typename T>
-T item_or_default(const std::vector<T>& items, std::size_t index) {
-    return index < items.size() ? items[index] : T();
-}
-
 struct NodeRow {
     const measure::Node* node;
-    NodeScore score;
+    const NodeScore* score;
 };
 
 void fields(auto& f, Row<NodeRow> /*row*/) {
@@ -93,7 +84,7 @@ void fields(auto& f, Row<NodeRow> /*row*/) {
     const auto score = fields_of(&NodeRow::score);
     f("name", "", node(&measure::Node::name));
     f("problem", "why it takes no part; empty: it does", node(&measure::Node::problem));
-    f("state", "unknown, good, slow or failed", [](const NodeRow& r) { return name_of(r.score.state); });
+    f("state", "unknown, good, slow or failed", [](const NodeRow& r) { return name_of(r.score->state); });
     f("sends_gbps", "median over its pairs, Gb/s; null: not measured", score(&NodeScore::sends_gbps));
     f("receives_gbps", "median over its pairs, Gb/s; null: not measured", score(&NodeScore::receives_gbps));
     f("latency_us", "median over its pairs, microseconds; null: not measured", score(&NodeScore::latency_us));
@@ -162,10 +153,11 @@ void fields(auto& f, Row<FaultRow> /*row*/) {
     f("text", "in words", fault(&Fault::text));
 }
 
-struct JudgementRow {
+struct ReportRow {
     const Report* report;
     const Verdict* verdict;
 };
+struct JudgementRow : ReportRow {};
 
 void fields(auto& f, Row<JudgementRow> /*row*/) {
     const auto verdict = fields_of(&JudgementRow::verdict);
@@ -175,12 +167,7 @@ void fields(auto& f, Row<JudgementRow> /*row*/) {
     f("mad_gbps", "median absolute deviation, Gb/s; null: nothing was measured", verdict(&Verdict::mad_gbps));
     f("median_latency_us", "microseconds; null: not measured", verdict(&Verdict::median_latency_us));
     f("faults", "the worst first", [](const JudgementRow& r) {
-        std::vector<FaultRow> rows;
-        rows.reserve(r.verdict->faults.size());
-        for (const auto& fault : r.verdict->faults) {
-            rows.push_back({r.report, &fault});
-        }
-        return rows;
+        return mapped(r.verdict->faults, [&](const Fault& fault) { return FaultRow{r.report, &fault}; });
     });
     f("suspects", "nodes", [](const JudgementRow& r) { return names_of(*r.report, r.verdict->suspects); });
     f("suspects_hostlist", "as Slurm's options take it; empty: no suspects",
@@ -188,11 +175,6 @@ void fields(auto& f, Row<JudgementRow> /*row*/) {
     f("notes", "what limits the judgement", verdict(&Verdict::notes));
     f("exit_code", "0 good, 1 slow, 2 failed or wrong data, 3 nothing was measured", verdict(&Verdict::exit_code));
 }
-
-struct ReportRow {
-    const Report* report;
-    const Verdict* verdict;
-};
 
 void fields(auto& f, Row<ReportRow> /*row*/) {
     const auto report = fields_of(&ReportRow::report);
@@ -205,22 +187,16 @@ void fields(auto& f, Row<ReportRow> /*row*/) {
     f("on_gpu", "memory of GPUs", report(&Report::on_gpu));
     f("with_tcp", "TCP was measured, too", report(&Report::with_tcp));
     f("measure", "how each pairing is measured", report(&Report::measure));
-    f("judgement", "what is slow", [](const ReportRow& r) { return JudgementRow{r.report, r.verdict}; });
+    f("judgement", "what is slow", [](const ReportRow& r) { return JudgementRow{r}; });
     f("nodes", "", [](const ReportRow& r) {
-        std::vector<NodeRow> rows;
-        rows.reserve(r.report->nodes.size());
-        for (std::size_t i = 0; i < r.report->nodes.size(); ++i) {
-            rows.push_back({&r.report->nodes[i], item_or_default(r.verdict->nodes, i)});
-        }
-        return rows;
+        return mapped(r.report->nodes, r.verdict->nodes, [](const measure::Node& node, const NodeScore& score) {
+            return NodeRow{&node, &score};
+        });
     });
     f("results", "of each pairing", [](const ReportRow& r) {
-        std::vector<ResultRow> rows;
-        rows.reserve(r.report->results.size());
-        for (std::size_t i = 0; i < r.report->results.size(); ++i) {
-            rows.push_back({r.report, &r.report->results[i], item_or_default(r.verdict->results, i)});
-        }
-        return rows;
+        return mapped(r.report->results, r.verdict->results, [&](const PairingResult& result, ResultState state) {
+            return ResultRow{r.report, &result, state};
+        });
     });
 }
 
@@ -230,41 +206,35 @@ struct Line {
     const Report* report;
     const PairingResult* result;
     ResultState state;
-    unsigned from, to, from_rail, to_rail;
+    Direction way;
     std::string_view direction;
-    const std::optional<Bandwidth>* bandwidth;
 };
 
 std::string port_of(const Report& report, unsigned node, unsigned rail) {
     return measure::rail_name(report.nodes.at(node).rails.at(rail));
 }
 
-/// Returns the function that reads a figure; nullopt if it was not measured.
-auto figure(auto part, auto worker) {
-    return [=](const Line& line) {
-        const auto measured = part(line);
-        return measured ? std::optional(std::invoke(worker, *measured)) : std::nullopt;
-    };
-}
-
 void fields(auto& f, Row<Line> /*row*/) {
     const auto result = fields_of(&Line::result);
-    const auto bandwidth = [](auto worker) { return figure([](const Line& l) { return *l.bandwidth; }, worker); };
-    const auto latency = [](auto worker) { return figure([](const Line& l) { return l.result->latency; }, worker); };
+    const auto bandwidth = [](auto figure) {
+        return [=](const Line& l) { return figure_of(*l.way.bandwidth, figure); };
+    };
+    const auto latency = [](auto figure) {
+        return [=](const Line& l) { return figure_of(l.result->latency, figure); };
+    };
     f("round", "from 0", result(&PairingResult::round));
     f("retest", "measured again with a good partner", result(&PairingResult::retest));
-    f("from", "node", [](const Line& l) { return l.report->nodes.at(l.from).name; });
-    f("from_port", "mlx5_1:1", [](const Line& l) { return port_of(*l.report, l.from, l.from_rail); });
-    f("to", "node", [](const Line& l) { return l.report->nodes.at(l.to).name; });
-    f("to_port", "mlx5_1:1", [](const Line& l) { return port_of(*l.report, l.to, l.to_rail); });
+    f("from", "node", [](const Line& l) { return l.report->nodes.at(l.way.from).name; });
+    f("from_port", "mlx5_1:1", [](const Line& l) { return port_of(*l.report, l.way.from, l.way.from_rail); });
+    f("to", "node", [](const Line& l) { return l.report->nodes.at(l.way.to).name; });
+    f("to_port", "mlx5_1:1", [](const Line& l) { return port_of(*l.report, l.way.to, l.way.to_rail); });
     f("direction", "one way, both ways (at once, the sum) or loopback", &Line::direction);
     f("state", "of the pair: unknown, good, slow or failed", [](const Line& l) { return name_of(l.state); });
     f("gbps", "payload, Gb/s; empty: not measured", bandwidth(&Bandwidth::gbps));
     f("bytes", "sent in all", bandwidth(&Bandwidth::bytes));
     f("counted_share", "of bytes, what the port's counters saw sent; empty: it has none",
-      [](const Line& l) { return *l.bandwidth ? (*l.bandwidth)->counted_share : std::nullopt; });
-    f("tcp_gbps", "TCP between the same ports, Gb/s; empty: not measured",
-      [](const Line& l) { return *l.bandwidth ? (*l.bandwidth)->tcp_gbps : std::nullopt; });
+      bandwidth(&Bandwidth::counted_share));
+    f("tcp_gbps", "TCP between the same ports, Gb/s; empty: not measured", bandwidth(&Bandwidth::tcp_gbps));
     f("latency_min_us", "half a round trip, microseconds; empty: not measured", latency(&PairLatency::min_us));
     f("latency_median_us", "", latency(&PairLatency::median_us));
     f("latency_p99_us", "", latency(&PairLatency::p99_us));
@@ -287,17 +257,19 @@ Json json_schema() {
 
 std::string format_csv(const Report& report, const Verdict& verdict) {
     std::string text = report_csv_names<Line>() + "\r\n";
-    const auto add = [&text](const Line& line) { text += report_csv(line) + "\r\n"; };
     for (std::size_t i = 0; i < report.results.size(); ++i) {
         const auto& result = report.results[i];
-        const auto state = item_or_default(verdict.results, i);
         const auto& [a, b, rail_a, rail_b] = result.pairing;
-        add({&report, &result, state, a, b, rail_a, rail_b, a == b ? "loopback" : "one way", &result.forward});
+        const auto add = [&](const Direction& way, std::string_view direction) {
+            text += report_csv(Line{&report, &result, verdict.results.at(i), way, direction}) + "\r\n";
+        };
+        const auto [forward, backward] = directions_of(result);
+        add(forward, a == b ? "loopback" : "one way");
         if (a != b) {
-            add({&report, &result, state, b, a, rail_b, rail_a, "one way", &result.backward});
+            add(backward, "one way");
         }
         if (result.both) {
-            add({&report, &result, state, a, b, rail_a, rail_b, "both ways", &result.both});
+            add({a, rail_a, b, rail_b, &result.both}, "both ways");
         }
     }
     return text;

@@ -2,11 +2,7 @@
 #include "tools/pairs/roster.h"
 
 #include "lib/base/format.h"
-#include "lib/base/json.h"
 #include "lib/base/text.h"
-#include "tools/measure/rails.h"
-
-#include <set>
 
 namespace rdma_nccl::pairs {
 

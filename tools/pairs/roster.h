@@ -6,7 +6,6 @@
 #include "lib/slurm/step.h"
 #include "tools/measure/channel.h"
 #include "tools/measure/rails.h"
-#include "tools/pairs/model.h"
 
 #include <map>
 #include <optional>

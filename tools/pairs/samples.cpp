@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tools/pairs/samples.h"
 
+#include "lib/base/lists.h"
 #include "tools/measure/rails.h"
 
 #include <algorithm>
@@ -17,12 +18,8 @@ bool has_rail(const Report& report, unsigned node, unsigned rail) {
 }
 
 std::vector<double> usual_rates(const Report& report) {
-    std::size_t rails = 0;
-    for (const measure::Node& node : report.nodes) {
-        rails = std::max(rails, node.rails.size());
-    }
     std::vector<double> rates;
-    for (unsigned rail = 0; rail < rails; ++rail) {
+    for (unsigned rail = 0; rail < most_rails(report.nodes); ++rail) {
         rates.push_back(usual_rate(report, rail));
     }
     return rates;
@@ -91,12 +88,7 @@ std::vector<std::uint32_t> results_that_count(const Report& report) {
             latest[pairing] = static_cast<std::uint32_t>(i);
         }
     }
-    std::vector<std::uint32_t> results;
-    results.reserve(latest.size());
-    for (const auto& [pairing, result] : latest) {
-        results.push_back(result);
-    }
-    return results;
+    return mapped(latest, [](const auto& entry) { return entry.second; });
 }
 
 Samples samples_of(const Report& report, const std::vector<std::uint32_t>& results, double share) {
@@ -115,20 +107,12 @@ Samples samples_of(const Report& report, const std::vector<std::uint32_t>& resul
         const PairingResult& result = report.results[index];
         const auto& [a, b, rail_a, rail_b] = result.pairing;
         all.software |= report.nodes[a].rails[rail_a].software || report.nodes[b].rails[rail_b].software;
-        const auto add = [&](const std::optional<Bandwidth>& way, unsigned from, unsigned from_rail, unsigned to,
-                             unsigned to_rail) {
-            if (way && std::isfinite(way->gbps) && way->gbps >= 0) {
-                all.samples.push_back({.result = index,
-                                       .kind = kind_of(result.pairing),
-                                       .from = from,
-                                       .from_rail = from_rail,
-                                       .to = to,
-                                       .to_rail = to_rail,
-                                       .gbps = way->gbps});
+        for (const auto& [from, from_rail, to, to_rail, way] : directions_of(result)) {
+            const double gbps = figure_of(*way, &Bandwidth::gbps).value_or(-1);
+            if (std::isfinite(gbps) && gbps >= 0) {
+                all.samples.push_back({index, kind_of(result.pairing), from, from_rail, to, to_rail, gbps});
             }
-        };
-        add(result.forward, a, rail_a, b, rail_b);
-        add(result.backward, b, rail_b, a, rail_a);
+        }
     }
     set_shares(all, share);
     return all;

@@ -2,6 +2,7 @@
 #include "tools/pairs/schedule.h"
 
 #include "lib/base/format.h"
+#include "lib/base/lists.h"
 #include "tools/pairs/pair_run.h"
 #include "tools/pairs/pairs.h"
 
@@ -179,8 +180,7 @@ std::vector<Round> with_rails(const NodeRounds& rounds, std::span<const unsigned
 
 std::vector<Round> over_rails(const NodeRounds& node_rounds, const Options& options,
                               const std::vector<measure::Node>& nodes) {
-    std::vector<unsigned> rails(nodes.size());
-    std::ranges::transform(nodes, rails.begin(), [](auto& node) { return static_cast<unsigned>(node.rails.size()); });
+    const auto rails = mapped(nodes, [](const auto& node) { return static_cast<unsigned>(node.rails.size()); });
     auto rounds = with_rails(node_rounds, rails, options.rails);
     if (options.only_rail) {
         for (auto& round : rounds) {
@@ -194,11 +194,8 @@ std::vector<Round> over_rails(const NodeRounds& node_rounds, const Options& opti
 }
 
 std::size_t count_pairings(const std::vector<Round>& rounds) {
-    std::size_t count = 0;
-    for (const auto& round : rounds) {
-        count += round.size();
-    }
-    return count;
+    return std::accumulate(rounds.begin(), rounds.end(), std::size_t{0},
+                           [](std::size_t count, const Round& round) { return count + round.size(); });
 }
 
 std::vector<Round> plan_rounds(const Options& options, const std::string& schedule,
@@ -214,17 +211,13 @@ std::vector<Round> plan_rounds(const Options& options, const std::string& schedu
 
 std::string announce(const std::string& schedule, const std::vector<measure::Node>& nodes,
                      const std::vector<Round>& rounds, const Measurement& measure) {
-    unsigned rails = 0;
-    std::size_t without = 0;
-    for (const auto& node : nodes) {
-        rails = std::max(rails, static_cast<unsigned>(node.rails.size()));
-        without += node.rails.empty() ? 1U : 0U;
-    }
+    const auto without = std::ranges::count_if(nodes, [](const auto& node) { return node.rails.empty(); });
     const auto time = expected_time(measure, schedule == "loopback") * static_cast<long>(rounds.size());
     return format_text("{}{}, {}, {}: {}, {}, about {}", format_count(nodes.size(), "node"),
-                       without > 0 ? format_text(" ({} without RDMA)", without) : "", format_count(rails, "rail"),
-                       schedule == "all" ? "all pairs" : schedule, format_count(rounds.size(), "round"),
-                       format_count(count_pairings(rounds), "pairing"), measure::format_duration(time));
+                       without > 0 ? format_text(" ({} without RDMA)", without) : "",
+                       format_count(most_rails(nodes), "rail"), schedule == "all" ? "all pairs" : schedule,
+                       format_count(rounds.size(), "round"), format_count(count_pairings(rounds), "pairing"),
+                       measure::format_duration(time));
 }
 
 } // namespace rdma_nccl::pairs

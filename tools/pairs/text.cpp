@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lib/base/text.h"
 #include "lib/base/format.h"
+#include "lib/base/lists.h"
 #include "tools/measure/command.h"
 #include "tools/pairs/fault_messages.h"
 #include "tools/pairs/output.h"
@@ -8,6 +9,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
+#include <span>
 
 namespace rdma_nccl::pairs {
 
@@ -40,77 +43,66 @@ std::string title(const Report& report) {
     return text;
 }
 
-std::string pairing_text(const Report& report, const Pairing& pairing) {
-    const auto& [a, b, rail_a, rail_b] = pairing;
-    const auto first = end_text(report, a, rail_a);
-    return a == b ? first : format_text("{} - {}", first, end_text(report, b, rail_b));
+std::string gbps_cell(const std::optional<double>& gbps) {
+    return gbps ? short_gbps(*gbps) : "-";
 }
 
-std::string gbps_cell(const std::optional<Bandwidth>& bandwidth) {
-    return bandwidth ? short_gbps(bandwidth->gbps) : "-";
-}
+/// A column of the list of pairings.
+struct Column {
+    std::string title;
+    bool shown;
+    std::function<std::string(const PairingResult&)> cell;
+};
 
-std::string latency_cell(const PairingResult& result) {
-    return result.latency ? format_text("{:.2f}", result.latency->median_us) : "-";
-}
-
-std::string counted_cell(const PairingResult& result) {
-    const auto share = result.forward ? result.forward->counted_share : std::nullopt;
-    return share ? format_text("{:.0f} %", 100 * *share) : "-";
-}
-
-std::string tcp_cell(const PairingResult& result) {
-    const auto of = [](const std::optional<Bandwidth>& bandwidth) {
-        return bandwidth && bandwidth->tcp_gbps ? short_gbps(*bandwidth->tcp_gbps) : "-";
+std::vector<Column> columns_of(const Report& report) {
+    using Result = const PairingResult&;
+    const bool loopback = report.schedule == "loopback";
+    const auto gbps = [](std::optional<Bandwidth> PairingResult::*way) {
+        return [way](Result r) { return gbps_cell(figure_of(r.*way, &Bandwidth::gbps)); };
     };
-    return of(result.forward) + " / " + of(result.backward);
+    const auto tcp = [](const std::optional<Bandwidth>& way) {
+        return gbps_cell(figure_of(way, &Bandwidth::tcp_gbps));
+    };
+    const auto counted = [](Result r) { return figure_of(r.forward, &Bandwidth::counted_share); };
+    return {
+        {loopback ? "NODE" : "FROM", true,
+         [&](Result r) { return name_of_end(report, r.pairing.a, r.pairing.rail_a); }},
+        {"TO", !loopback, [&](Result r) { return name_of_end(report, r.pairing.b, r.pairing.rail_b); }},
+        {loopback ? "Gb/s" : "->", true, gbps(&PairingResult::forward)},
+        {"<-", !loopback, gbps(&PairingResult::backward)},
+        {"<->", !loopback, gbps(&PairingResult::both)},
+        {"us", true, [](Result r) { return r.latency ? format_text("{:.2f}", r.latency->median_us) : "-"; }},
+        {"MTU", true, [](Result r) { return r.path_mtu > 0 ? format_text("{}", r.path_mtu) : "-"; }},
+        {"DATA", true, [](Result r) { return !r.data_correct   ? "-"
+                                             : *r.data_correct ? "correct"
+                                                               : "WRONG"; }},
+        {"COUNTED", true, [=](Result r) { return counted(r) ? percent_text(*counted(r)) : "-"; }},
+        {"TCP -> / <-", report.with_tcp && !loopback,
+         [=](Result r) { return format_text("{} / {}", tcp(r.forward), tcp(r.backward)); }},
+    };
 }
 
 /// Lists each pairing with all its measurements.
 std::string list(const Report& report) {
-    const bool loopback = report.schedule == "loopback";
-    std::vector<TableRow> rows{loopback ? TableRow{"NODE", "Gb/s"} : TableRow{"FROM", "TO", "->", "<-", "<->"}};
-    auto& titles = rows.front();
-    titles.insert(titles.end(), {"us", "MTU", "DATA", "COUNTED"});
-    if (report.with_tcp && !loopback) {
-        titles.emplace_back("TCP -> / <-");
-    }
-    std::vector<const PairingResult*> results;
-    for (const auto& result : report.results) {
-        results.push_back(&result);
-    }
+    auto columns = columns_of(report);
+    std::erase_if(columns, [](const Column& column) { return !column.shown; });
+    auto results = mapped(report.results, [](const PairingResult& result) { return &result; });
     std::ranges::stable_sort(results, {}, [](const PairingResult* result) { return result->pairing; });
-    for (const PairingResult* const each : results) {
-        const auto& result = *each;
-        const auto& [a, b, rail_a, rail_b] = result.pairing;
-        TableRow row{end_text(report, a, rail_a)};
-        if (!loopback) {
-            row.push_back(end_text(report, b, rail_b));
-        }
-        row.push_back(gbps_cell(result.forward));
-        if (!loopback) {
-            row.insert(row.end(), {gbps_cell(result.backward), gbps_cell(result.both)});
-        }
-        row.insert(row.end(), {latency_cell(result), result.path_mtu > 0 ? format_text("{}", result.path_mtu) : "-",
-                               !result.data_correct   ? "-"
-                               : *result.data_correct ? "correct"
-                                                      : "WRONG",
-                               counted_cell(result)});
-        if (report.with_tcp && !loopback) {
-            row.push_back(tcp_cell(result));
-        }
-        rows.push_back(std::move(row));
-    }
-    auto text = aligned_table(rows);
-    for (const PairingResult* const result : results) {
+    std::vector<TableRow> rows{mapped(columns, &Column::title)};
+    std::string remarks;
+    for (const auto* const result : results) {
+        rows.push_back(mapped(columns, [&](const Column& column) { return column.cell(*result); }));
+        const auto& pairing = result->pairing;
+        const auto name = pairing.a == pairing.b ? name_of_end(report, pairing.a, pairing.rail_a)
+                                                 : name_of_link(report, pairing, true, " - ");
         if (!result->problem.empty()) {
-            text += format_text("  {}: {}\n", pairing_text(report, result->pairing), printable(result->problem, 400));
+            remarks += format_text("  {}: {}\n", name, printable(result->problem, 400));
         }
         for (const auto& note : result->notes) {
-            text += format_text("  {}: {}\n", pairing_text(report, result->pairing), printable(note, 200));
+            remarks += format_text("  {}: {}\n", name, printable(note, 200));
         }
     }
-    return text;
+    return aligned_table(rows) + remarks;
 }
 
 /// `shares` has at least one.
@@ -121,24 +113,21 @@ std::string percent_range(const std::vector<double>& shares) {
     return low == high ? format_text("{} %", low) : format_text("{} to {} %", low, high);
 }
 
-void for_each_direction(const Report& report, const auto& call) {
+/// Returns what was measured of a figure, of all directions.
+std::vector<double> values_of(const Report& report, std::optional<double> Bandwidth::*figure) {
+    std::vector<double> values;
     for (const auto& result : report.results) {
-        for (const auto* bandwidth : {&result.forward, &result.backward}) {
-            if (*bandwidth) {
-                call(**bandwidth);
+        for (const auto* const way : {&result.forward, &result.backward}) {
+            if (const auto value = figure_of(*way, figure)) {
+                values.push_back(*value);
             }
         }
     }
+    return values;
 }
 
 std::string tcp_line(const Report& report, const Verdict& verdict) {
-    std::vector<double> values;
-    for_each_direction(report, [&](const Bandwidth& bandwidth) {
-        if (bandwidth.tcp_gbps) {
-            values.push_back(*bandwidth.tcp_gbps);
-        }
-    });
-    const auto middle = quantile(std::move(values), 0.5);
+    const auto middle = quantile(values_of(report, &Bandwidth::tcp_gbps), 0.5);
     if (!middle) {
         return "";
     }
@@ -159,7 +148,6 @@ std::string sums(const Report& report, const Verdict& verdict) {
     }
     std::size_t checked = 0;
     std::size_t correct = 0;
-    std::vector<double> counted;
     std::vector<double> latencies;
     for (const auto& result : report.results) {
         checked += result.data_correct ? 1U : 0U;
@@ -168,11 +156,6 @@ std::string sums(const Report& report, const Verdict& verdict) {
             latencies.push_back(result.latency->median_us);
         }
     }
-    for_each_direction(report, [&](const Bandwidth& bandwidth) {
-        if (bandwidth.counted_share) {
-            counted.push_back(*bandwidth.counted_share);
-        }
-    });
     if (verdict.median_latency_us) {
         const auto [low, high] = std::ranges::minmax(latencies.empty() ? std::vector{0.0} : latencies);
         text += format_text("Latency: median {:.2f} us, {:.2f} to {:.2f} (half a round trip of 8 bytes)\n",
@@ -181,46 +164,39 @@ std::string sums(const Report& report, const Verdict& verdict) {
     if (checked > 0) {
         text += format_text("Data: correct in {} of {} pairings\n", correct, checked);
     }
-    if (!counted.empty()) {
+    if (const auto counted = values_of(report, &Bandwidth::counted_share); !counted.empty()) {
         text += format_text("Counters of the ports saw {} of the bytes sent\n", percent_range(counted));
     }
     return text + tcp_line(report, verdict);
 }
 
-/// One direction of one result.
-struct Slowest {
-    double gbps = 0;
-    std::string from, to;
-    const PairingResult* result = nullptr;
-};
-
 /// Lists results well below the median, the slowest first.
 std::string worst(const Report& report, const Verdict& verdict, const TextOptions& options) {
     constexpr double worth_telling = 0.95;
-    std::vector<Slowest> all;
-    const auto add = [&](unsigned from, unsigned from_rail, unsigned to, unsigned to_rail,
-                         const std::optional<Bandwidth>& bandwidth, const PairingResult& result) {
-        if (bandwidth && verdict.median_gbps && bandwidth->gbps < worth_telling * *verdict.median_gbps) {
-            all.push_back({bandwidth->gbps, end_text(report, from, from_rail), end_text(report, to, to_rail), &result});
-        }
+    struct Slow {
+        double gbps;
+        Direction way;
+        const PairingResult* result;
     };
+    std::vector<Slow> all;
     for (const auto& result : report.results) {
-        const auto& [a, b, rail_a, rail_b] = result.pairing;
-        add(a, rail_a, b, rail_b, result.forward, result);
-        add(b, rail_b, a, rail_a, result.backward, result);
+        for (const auto& way : directions_of(result)) {
+            const auto gbps = figure_of(*way.bandwidth, &Bandwidth::gbps);
+            if (gbps && verdict.median_gbps && *gbps < worth_telling * *verdict.median_gbps) {
+                all.push_back({*gbps, way, &result});
+            }
+        }
     }
     if (all.empty()) {
         return "";
     }
     const auto shown = std::min<std::size_t>(all.size(), options.most_worst);
-    std::partial_sort(all.begin(), all.begin() + static_cast<std::ptrdiff_t>(shown), all.end(),
-                      [](const Slowest& a, const Slowest& b) { return a.gbps < b.gbps; });
+    std::ranges::partial_sort(all, all.begin() + static_cast<std::ptrdiff_t>(shown), {}, &Slow::gbps);
     std::vector<TableRow> rows{{"FROM", "TO", "Gb/s", "OF MEDIAN", "NOTES"}};
-    for (std::size_t i = 0; i < shown; ++i) {
-        const auto& each = all[i];
-        rows.push_back({each.from, each.to, short_gbps(each.gbps),
-                        format_text("{:.0f} %", 100 * each.gbps / *verdict.median_gbps),
-                        each.result->notes.empty() ? "" : printable(each.result->notes.front(), 120)});
+    for (const auto& [gbps, way, result] : std::span(all).first(shown)) {
+        rows.push_back({name_of_end(report, way.from, way.from_rail), name_of_end(report, way.to, way.to_rail),
+                        short_gbps(gbps), percent_text(gbps / *verdict.median_gbps),
+                        result->notes.empty() ? "" : printable(result->notes.front(), 120)});
     }
     return format_text("Slowest ways{}\n", all.size() > shown ? format_text(", {} of {}", shown, all.size()) : "") +
            aligned_table(rows);

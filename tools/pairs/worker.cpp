@@ -11,8 +11,6 @@
 #include "tools/pairs/order_handler.h"
 #include "tools/verbs/port.h"
 
-#include <unistd.h>
-
 namespace rdma_nccl::pairs {
 
 namespace {

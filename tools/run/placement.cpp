@@ -27,9 +27,7 @@ NodeInquiry inquire(const SysRoot& root, const Environment& environment, Fabric 
     NodeInquiry node;
     node.facts.environment = environment;
     node.facts.step = read_step(environment, {});
-    const auto gpus = find_visible_gpus(environment, [&] { return fabric.gpus.size(); });
-    node.facts.visible_gpus = static_cast<unsigned>(gpus.ids.size());
-    node.facts.visible_gpu_ids = gpus.ids;
+    node.facts.visible_gpus = find_visible_gpus(environment, [&] { return fabric.gpus.size(); });
     node.plan.layout.layout = Layout::Node;
     const auto list = environment.ours().contains(ports_variable) ? environment.get(ports_variable) : std::nullopt;
     for (const auto part : list ? split(*list, ',') : std::vector<std::string_view>()) {

@@ -8,7 +8,7 @@
 #include "lib/plan/port_block.h"
 #include "lib/sys/environment.h"
 #include "lib/sys/sysroot.h"
-#include "tools/common/commands.h"
+#include "tools/common/command_line.h"
 #include "tools/common/print.h"
 #include "tools/common/process.h"
 #include "tools/common/settings_options.h"

@@ -49,12 +49,8 @@ namespace {
 /// Returns the interface of the port's GIDs, which is the bond if there is one; otherwise the first on its PCI
 /// function.
 std::string netdev_of(const Hca& hca, const Port& port) {
-    for (const auto& gid : port.gids) {
-        if (!gid.netdev.empty()) {
-            return gid.netdev;
-        }
-    }
-    return hca.netdevs.empty() ? "" : hca.netdevs.front();
+    const auto named = std::ranges::find_if(port.gids, [](const Gid& gid) { return !gid.netdev.empty(); });
+    return named != port.gids.end() ? named->netdev : hca.netdevs.empty() ? "" : hca.netdevs.front();
 }
 
 } // namespace

@@ -4,7 +4,7 @@
 #include "lib/base/format.h"
 #include "lib/base/text.h"
 #include "lib/sys/signal_fd.h"
-#include "tools/common/commands.h"
+#include "tools/common/command_line.h"
 #include "tools/common/console.h"
 #include "tools/common/print.h"
 #include "tools/common/settings_options.h"
@@ -203,9 +203,7 @@ private:
             {console_.fd(), static_cast<short>(console_.pending() ? POLLOUT : 0), 0}, // POLLERR: its reader is gone
             {reads_keys_ ? STDIN_FILENO : -1, POLLIN, 0},
         }};
-        const auto left = std::chrono::ceil<milliseconds>(next_ - Clock::now()).count();
-        const auto timeout = std::clamp<std::int64_t>(left, 0, 3'600'000);
-        if (::poll(entries.data(), entries.size(), static_cast<int>(timeout)) <= 0) {
+        if (poll_until(entries, next_) <= 0) {
             return;
         }
         while (const auto signal = signals_.next()) {
@@ -288,15 +286,14 @@ private:
 /// Takes and shows samples until the user ends it (q, ^C) or the count is reached. Returns the exit code: 0, also if
 /// the reader of a pipe is gone; 3 after an error message if the output cannot be written. SIGTERM, SIGHUP and SIGQUIT
 /// end the process with their default action, after the terminal is restored.
-int top_loop(TopSampler& sampler, const TopOptions& options) {
-    int exit_code = exit_cannot_tell;
+Result<int> top_loop(TopSampler& sampler, const TopOptions& options) {
+    int exit_code = exit_good;
     int signal = 0;
     {
         const BlockedSignals blocked;
         auto reader = SignalReader::open(blocked);
         if (!reader) {
-            print_error(reader.error().message);
-            return exit_code;
+            return tl::unexpected(reader.error());
         }
         Loop loop(sampler, options, std::move(*reader));
         exit_code = loop.run();
@@ -308,22 +305,15 @@ int top_loop(TopSampler& sampler, const TopOptions& options) {
     return exit_code;
 }
 
-int run_top(const TopOptions& options) {
-    auto settings = settings_from(options.settings);
-    if (!settings) {
-        print_error(settings.error().message);
-        return exit_bad_line;
-    }
-    auto root = SysRoot::open(settings->root);
+Result<int> run_top(const TopOptions& options, const Settings& settings) {
+    auto root = SysRoot::open(settings.root);
     if (!root) {
-        print_error(root.error().message);
-        return exit_cannot_tell;
+        return tl::unexpected(root.error());
     }
     if (!root->exists("/sys/class/net")) {
-        print_error("no /sys/class/net below " + root->path() + "; name the directory that holds sys and proc");
-        return exit_cannot_tell;
+        return fail("no /sys/class/net below " + root->path() + "; name the directory that holds sys and proc");
     }
-    TopSampler sampler(std::move(*root), std::move(*settings), interval_of(options));
+    TopSampler sampler(std::move(*root), settings, interval_of(options));
     return top_loop(sampler, options);
 }
 
@@ -341,8 +331,8 @@ void add_top_command(const Subcommand& app, int& exit_code) {
                            .range(std::uint64_t{1}, std::uint64_t{1000000000});
     command.flag("--once", options->once, "one sample, as a table").excludes(count);
     command.flag("--json", options->json, "one JSON object a line");
-    add_settings_options(command, options->settings);
-    command.on_run([options, &exit_code] { exit_code = run_top(*options); });
+    run_with_settings(command, options->settings, exit_code,
+                      [options](const Settings& settings) { return run_top(*options, settings); });
 }
 
 } // namespace rdma_nccl

@@ -5,6 +5,7 @@
 #include "lib/base/report_fields.h"
 #include "lib/base/text.h"
 #include "lib/plan/report.h"
+#include "tools/common/print.h"
 
 #include <algorithm>
 
@@ -114,23 +115,13 @@ std::string memory_text(std::uint64_t mib) {
     return gib >= 10 ? format_text("{:.0f} GiB", gib) : format_text("{:.1f} GiB", gib);
 }
 
-std::string titled_lines(std::string_view title, const std::vector<std::string>& texts) {
-    std::string text;
-    for (const auto& line : texts) {
-        text += format_text("{}: {}\n", title, line);
-    }
-    return text;
-}
-
 const Gpu* gpu_at(const NodePlan& node, std::size_t i) {
     const auto& position = node.places.placed.gpus.at(i);
     return position ? &node.facts.fabric.gpus.at(*position) : nullptr;
 }
 
 std::vector<std::string> names_at(const std::vector<std::string>& names, const std::vector<std::size_t>& indices) {
-    std::vector<std::string> some;
-    std::ranges::transform(indices, std::back_inserter(some), [&](std::size_t i) { return names.at(i); });
-    return some;
+    return mapped(indices, [&](std::size_t i) { return names.at(i); });
 }
 
 TableRow rank_cells(const NodePlacement& placed, const RankPlacement& rank) {
@@ -212,11 +203,7 @@ std::vector<HcaRow> hca_rows(const NodePlan& node) {
 }
 
 std::vector<std::vector<std::string_view>> distance_names(const DistanceTable& distances) {
-    std::vector<std::vector<std::string_view>> table;
-    for (const auto& row : distances) {
-        std::ranges::transform(row, std::back_inserter(table.emplace_back()), distance_name);
-    }
-    return table;
+    return mapped(distances, [](const auto& row) { return mapped(row, distance_name); });
 }
 
 std::string_view source_name(CpuSource source) {

@@ -41,28 +41,8 @@ struct Part {
     Area area = {}; ///< set by lay_out()
 };
 
-/// Returns the numbers of the local ranks for which `is_meant` is true.
-std::vector<std::size_t> ranks_where(const NodePlacement& placed, auto is_meant) {
-    std::vector<std::size_t> numbers;
-    for (std::size_t i = 0; i < placed.placement.ranks.size(); ++i) {
-        if (is_meant(placed.placement.ranks[i])) {
-            numbers.push_back(i);
-        }
-    }
-    return numbers;
-}
 /// Returns the whole machine, without areas.
 Part machine_parts(const NodePlan& node);
-
-/// A PCI tree, or a device without one, and the CPUs near to it.
-struct DeviceTree {
-    Part part;
-    CpuSet cpus; ///< empty when unknown
-};
-
-/// Returns the host bridges with the devices below them. A switch with one device below it makes no difference to
-/// distances and is left out.
-std::vector<DeviceTree> device_trees(const NodePlan& node);
 
 // The position of each part: pure arithmetic, no drawing.
 

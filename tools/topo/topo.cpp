@@ -4,7 +4,6 @@
 #include "lib/base/text.h"
 #include "lib/sys/sysroot.h"
 #include "tools/common/command_line.h"
-#include "tools/common/commands.h"
 #include "tools/common/print.h"
 
 #include <memory>
@@ -21,31 +20,16 @@ struct TopoOptions {
     bool json = false;
 };
 
-struct Shown {
-    NodePlan node;
-    std::string host;
-};
-
-Result<Shown> inspect(const TopoOptions& options, const Settings& settings) {
-    if (!options.xml.empty()) {
-        return place_by_xml(options.xml, settings.bind, options.ranks).map([&](XmlPlaces xml) {
-            NodePlan node{settings, std::move(xml.facts), std::move(xml.plan), {}, std::move(xml.places)};
-            return Shown{std::move(node), std::string(base_name(options.xml))};
-        });
-    }
-    return SysRoot::open(settings.root).and_then([&](const SysRoot& root) {
-        return plan_node(options.settings, settings, usual_timeout, options.ranks).map([&](NodePlan node) {
-            return Shown{std::move(node), host_name_of(root)};
-        });
-    });
-}
-
 Result<int> run_topo(const TopoOptions& options, const Settings& settings) {
-    const auto shown = inspect(options, settings);
-    if (!shown) {
-        return tl::unexpected(shown.error());
+    const bool here = options.xml.empty();
+    const auto planned = here ? plan_node(options.settings, settings, usual_timeout, options.ranks)
+                              : plan_by_xml(options.xml, settings, options.ranks);
+    if (!planned) {
+        return tl::unexpected(planned.error());
     }
-    const auto& [node, host] = *shown;
+    const auto& node = *planned;
+    const auto host =
+        here ? SysRoot::open(settings.root).map(host_name_of).value_or("") : std::string(base_name(options.xml));
     if (const int error = options.svg.empty() ? 0 : overwrite_file(options.svg, topo_svg(node, host)); error != 0) {
         return os_failure("--svg " + printable(options.svg), error);
     }

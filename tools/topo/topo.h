@@ -22,9 +22,6 @@ std::string number_text(const std::optional<T>& number) {
     return number ? format_text("{}", *number) : "-";
 }
 
-/// Returns a line "TITLE: TEXT" for each text.
-std::string titled_lines(std::string_view title, const std::vector<std::string>& texts);
-
 /// Returns the GPU that ranks see at this index; nullptr if its PCI function is unknown.
 const Gpu* gpu_at(const NodePlan& node, std::size_t i);
 

@@ -227,9 +227,7 @@ std::string log_text(const JudgedLog& judged, bool all) {
     for (const auto& why : judged.verdict.why) {
         text += "  " + why + "\n";
     }
-    for (const auto& cause : judged.evidence.causes) {
-        text += "  cause: " + cause + "\n";
-    }
+    text += titled_lines("  cause", judged.evidence.causes);
     if (judged.log.truncated) {
         text += "  the log names more processes or devices than are kept: what is above is not all\n";
     }

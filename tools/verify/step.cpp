@@ -62,15 +62,14 @@ void report(const NodeEvidence& evidence) {
 }
 
 /// Watches until the time is over, the step has ended, or a signal arrives.
-int watch_here(const VerifyOptions& options, const StepId& id) {
+Result<int> watch_here(const VerifyOptions& options, const StepId& id) {
     const auto live = SysRoot::open("/");
     const auto task = live ? environment_of_step(*live, id.job, id.step) : std::nullopt;
     const auto node = WatchedNode::inspect(options.settings, task.value_or(Environment::from(environ)));
     const BlockedSignals blocked;
     const auto signals = SignalReader::open(blocked);
     if (!node || !signals || !live) {
-        print_error(!node ? node.error().message : "verify: no signals or no /proc");
-        return exit_cannot_tell;
+        return fail(!node ? node.error().message : "verify: no signals or no /proc");
     }
     if (!step_on_node(*live, id.job, id.step)) {
         return exit_good; // this node of the job is not part of the step
@@ -160,7 +159,7 @@ std::vector<std::string> missing_nodes(std::vector<std::string> names, const std
 
 } // namespace
 
-int verify_step(const VerifyOptions& options) {
+Result<int> verify_step(const VerifyOptions& options) {
     const auto id = parse_step(options.step);
     if (!id) {
         print_error(
@@ -174,15 +173,13 @@ int verify_step(const VerifyOptions& options) {
     const std::string nodes(list ? trim(*list) : "");
     const auto names = expand_hostlist(nodes).value_or(std::vector<std::string>());
     if (nodes.empty() || names.empty()) {
-        print_error(list ? format_text("verify: there is no step {} that runs (squeue --steps)", options.step)
+        return fail(list ? format_text("verify: there is no step {} that runs (squeue --steps)", options.step)
                          : format_text("verify: {}", list.error().message));
-        return exit_cannot_tell;
     }
     const auto output = output_of(command_for(options, *id, nodes, names.size()));
     auto evidence = output ? evidence_in(*output) : std::vector<NodeEvidence>();
     if (evidence.empty()) {
-        print_error(format_text("verify: no node of step {} reported: is rdma-nccl installed there?", options.step));
-        return exit_cannot_tell;
+        return fail(format_text("verify: no node of step {} reported: is rdma-nccl installed there?", options.step));
     }
     auto missing = missing_nodes(names, evidence);
     return print_verdict(judge_step(std::move(evidence), std::move(missing)), options, id->job, id->step);

@@ -8,18 +8,18 @@
 #include "lib/nccl_log/log_evidence.h"
 #include "lib/plan/nccl_variables.h"
 #include "lib/sys/signal_fd.h"
-#include "tools/common/commands.h"
+#include "tools/common/command_line.h"
 #include "tools/common/print.h"
 #include "tools/common/process.h"
 #include "tools/node/node_plan.h"
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
-#include <fcntl.h>
 #include <memory>
 #include <set>
 #include <sys/wait.h>
@@ -30,13 +30,12 @@ namespace rdma_nccl {
 namespace {
 
 /// Starts a process that waits until the watch is ready, and then executes the program.
-Result<pid_t> start_program(const std::vector<std::string>& program, const BlockedSignals& blocked, int gate,
-                            UniqueFd& opener) {
+Result<pid_t> start_program(const std::vector<std::string>& program, const BlockedSignals& blocked, Pipe& gate) {
     ProcessStart start{.words = program, .ends_with_parent = false};
     start.prepare = [&] {
-        opener.reset();
+        gate.writer.reset();
         char byte = 0;
-        if (::read(gate, &byte, 1) != 1) {
+        if (::read(gate.reader.get(), &byte, 1) != 1) {
             ::_exit(exit_cannot_tell); // the watching process is gone
         }
         blocked.restore();
@@ -108,10 +107,9 @@ private:
     std::string path_;
 };
 
-int run_verify(const VerifyOptions& options) {
-    const int given =
-        (options.logs.empty() ? 0 : 1) + (options.step.empty() ? 0 : 1) + (options.program.empty() ? 0 : 1);
-    if (given != 1) {
+Result<int> run_verify(const VerifyOptions& options) {
+    const std::array unused = {options.logs.empty(), options.step.empty(), options.program.empty()};
+    if (std::ranges::count(unused, false) != 1) {
         print_error("verify: say what to judge, one of: --log FILE... (- for standard input), --step JOB.STEP, "
                     "-- PROGRAM [ARGUMENT...]");
         return exit_bad_line;
@@ -128,14 +126,13 @@ int exit_code_of(Verdict verdict) {
     return codes.at(static_cast<std::size_t>(verdict));
 }
 
-int print_verdict(const StepVerdict& verdict, const VerifyOptions& options, std::uint32_t job_id,
-                  std::uint32_t step_id) {
+Result<int> print_verdict(const StepVerdict& verdict, const VerifyOptions& options, std::uint32_t job_id,
+                          std::uint32_t step_id) {
     const std::string text = options.json ? verdict_json(verdict, job_id, step_id)
                                           : verdict_line(verdict) + "\n" + joined(verdict_table(verdict), "\n") + "\n";
     if (!options.output.empty()) {
         if (const int error = overwrite_file(options.output, text); error != 0) {
-            print_error(format_text("verify: {}: {}", options.output, std::strerror(error)));
-            return exit_cannot_tell;
+            return os_failure("verify: " + options.output, error);
         }
     } else if (!options.program.empty()) {
         (void)std::fwrite(text.data(), 1, text.size(), stderr); // standard output belongs to the program
@@ -145,11 +142,10 @@ int print_verdict(const StepVerdict& verdict, const VerifyOptions& options, std:
     return exit_code_of(verdict.verdict);
 }
 
-int verify_program(const VerifyOptions& options) {
+Result<int> verify_program(const VerifyOptions& options) {
     const auto node = WatchedNode::inspect(options.settings);
     if (!node) {
-        print_error(node.error().message);
-        return exit_cannot_tell;
+        return tl::unexpected(node.error());
     }
     const auto& facts = node->node.facts;
     LogDirectory logs;
@@ -158,27 +154,26 @@ int verify_program(const VerifyOptions& options) {
     }
     const BlockedSignals blocked;
     const auto signals = SignalReader::open(blocked);
-    std::array<int, 2> ends{};
-    if (!signals || ::pipe2(ends.data(), O_CLOEXEC) != 0) {
-        print_error(format_text("verify: {}", signals ? std::strerror(errno) : signals.error().message.c_str()));
-        return exit_cannot_tell;
+    if (!signals) {
+        return fail("verify: " + signals.error().message);
     }
-    UniqueFd gate(ends[0]);
-    UniqueFd opener(ends[1]);
-    const auto program = start_program(options.program, blocked, gate.get(), opener);
+    auto gate = open_pipe();
+    if (!gate) {
+        return os_failure("verify");
+    }
+    const auto program = start_program(options.program, blocked, *gate);
     if (!program) {
-        print_error("verify: " + program.error().message);
-        return exit_cannot_tell;
+        return fail("verify: " + program.error().message);
     }
-    gate.reset();
+    gate->reader.reset();
     // Other processes of this step, if it is one, count too.
     auto watch = node->watch({facts.step.job_id, facts.step.step_id, *program});
-    (void)!::write(opener.get(), "g", 1);
-    opener.reset();
+    (void)write_all(gate->writer.get(), "g");
+    gate->writer.reset();
     const int code = exit_code_for_status(watch_program(watch, *signals, *program));
     watch.sample(true);
     const auto verdict = judge_step({node->evidence(watch, logs.path())}, {});
-    const int judged = print_verdict(verdict, options, facts.step.job_id, facts.step.step_id);
+    const int judged = exit_code_of(print_verdict(verdict, options, facts.step.job_id, facts.step.step_id));
     return code != 0 ? code : judged;
 }
 
@@ -199,7 +194,7 @@ void add_verify_command(const Subcommand& app, int& exit_code) {
     command.option("program", options->program, "run this, and judge what the node moved meanwhile")
         .type_name("PROGRAM ...")
         .many_values();
-    command.on_run([options, &exit_code] { exit_code = run_verify(*options); });
+    command.on_run([options, &exit_code] { exit_code = exit_code_of(run_verify(*options)); });
 }
 
 } // namespace rdma_nccl

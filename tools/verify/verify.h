@@ -29,17 +29,17 @@ struct VerifyOptions {
 /// UNKNOWN or MIXED if a file could not be read.
 int verify_log(const VerifyOptions& options);
 
-/// Returns the program's exit code if it is not 0; otherwise that of the verdict, or exit_cannot_tell.
-int verify_program(const VerifyOptions& options);
+/// Returns the program's exit code if it is not 0; otherwise that of the verdict.
+Result<int> verify_program(const VerifyOptions& options);
 
 /// Returns the verdict's exit code.
-int verify_step(const VerifyOptions& options);
+Result<int> verify_step(const VerifyOptions& options);
 
 /// Returns 0 for USED or IDLE, 1 for MIXED, 2 for NOT USED, 3 for UNKNOWN.
 int exit_code_of(Verdict verdict);
 
 /// Prints a verdict as the options specify. Returns its exit code.
-int print_verdict(const StepVerdict& verdict, const VerifyOptions& options, std::uint32_t job_id,
-                  std::uint32_t step_id);
+Result<int> print_verdict(const StepVerdict& verdict, const VerifyOptions& options, std::uint32_t job_id,
+                          std::uint32_t step_id);
 
 } // namespace rdma_nccl

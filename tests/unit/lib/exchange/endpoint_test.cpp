@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "lib/exchange/endpoint.h"
+#include "lib/exchange/messages.h"
 
 #include "lib/settings/settings.h"
 #include "tests/unit/exchange_nodes.h"

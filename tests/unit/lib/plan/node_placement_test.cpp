@@ -45,10 +45,7 @@ NodeFacts node_of(Texts environment) {
         facts.fabric.hcas.push_back(hca);
     }
     facts.environment = Environment(environment);
-    const auto visible = find_visible_gpus(facts.environment, [&] { return facts.fabric.gpus.size(); });
-    facts.visible_gpu_ids = visible.ids;
-    facts.visible_gpus = static_cast<unsigned>(visible.ids.size());
-    facts.visible_gpus_source = visible.source;
+    facts.visible_gpus = find_visible_gpus(facts.environment, [&] { return facts.fabric.gpus.size(); });
     return facts;
 }
 

@@ -47,8 +47,7 @@ NodeFacts two_nodes() {
     facts.head_node = find_head_node(facts.step);
     facts.fabric.hcas = {roce_hca("mlx5_0", "eth1", "10.1.0.1"), roce_hca("mlx5_1", "eth2", "10.2.0.1")};
     facts.fabric.netdevs = {netdev("eth0", "10.0.0.1"), netdev("eth1", "10.1.0.1"), netdev("eth2", "10.2.0.1")};
-    facts.visible_gpus = 4;
-    facts.visible_gpus_source = "SLURM_STEP_GPUS";
+    facts.visible_gpus = {{"0", "1", "2", "3"}, "SLURM_STEP_GPUS", ""};
     facts.allowed_cpus = 32;
     return facts;
 }

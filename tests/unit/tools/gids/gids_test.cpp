@@ -6,7 +6,7 @@
 
 #include "tests/unit/fabric_machine.h"
 #include "tests/unit/fabric_values.h"
-#include "tools/common/commands.h"
+#include "tools/common/command_line.h"
 #include "tools/common/settings_options.h"
 
 #include <gtest/gtest.h>
@@ -410,11 +410,11 @@ TEST(GidsCommand, GoodMachine) {
     EXPECT_EQ(text.code, 0);
     EXPECT_EQ(places(text.out), "mlx5_0:1:3 ");
     EXPECT_EQ(text.err, "");
-    options.form = GidsForm::FullTable;
+    options.all = true;
     EXPECT_EQ(places(run(options).out), "mlx5_0:1:0 mlx5_0:1:1 mlx5_0:1:2 mlx5_0:1:3 ");
-    options.form = GidsForm::ShowGids;
+    options.show_gids = true;
     EXPECT_NE(run(options).out.find("n_gids_found=4\n"), std::string::npos);
-    options.form = GidsForm::Json;
+    options.json = true;
     EXPECT_EQ(Json::parse(run(options).out)->at("host"), "n07");
     options.filter.device = "mlx5_9";
     const auto absent = run(options);
@@ -434,9 +434,9 @@ TEST(GidsCommand, ExitCodes) {
     EXPECT_EQ(run(options).code, 3); // no RDMA at all
     EXPECT_NE(run(options).err.find("rdma-nccl: no RDMA device"), std::string::npos);
     EXPECT_EQ(run(options).out, "");
-    options.form = GidsForm::ShowGids;
+    options.show_gids = true;
     EXPECT_EQ(run(options).out, show_gids_head + "n_gids_found=0\n");
-    options.form = GidsForm::Table;
+    options.show_gids = false;
     machine.connectx("mlx5_0", "eth0", "", below_root_port("50", "53"));
     const auto warning = run(options);
     EXPECT_EQ(warning.code, 1); // link-local only

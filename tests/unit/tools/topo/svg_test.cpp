@@ -39,7 +39,7 @@ NodePlan machine(std::size_t ranks = 4, std::size_t gpus = 4) {
             gpu.pci_path = above + gpu.pci;
             gpu.numa_node = static_cast<int>(i / 2);
             node.facts.fabric.gpus.push_back(gpu);
-            node.facts.visible_gpu_ids.push_back(format_text("{}", i));
+            node.facts.visible_gpus.ids.push_back(format_text("{}", i));
         }
         Hca hca;
         hca.name = format_text("mlx5_{}", i);
@@ -51,8 +51,7 @@ NodePlan machine(std::size_t ranks = 4, std::size_t gpus = 4) {
         port.hca = hca.name;
         node.plan.fabric.ports.push_back(port);
     }
-    node.facts.visible_gpus = static_cast<unsigned>(gpus);
-    node.plan.visible_gpus = node.facts.visible_gpus;
+    node.plan.visible_gpus = node.facts.visible_gpus.count();
     node.places.placed = place_ranks(node.facts, node.plan, BindChoice::Auto, node.places.topology,
                                      std::vector<CpuSet>(ranks, node.places.topology.cpus()));
     return node;
