@@ -3,7 +3,7 @@
 // limits and fit to print, and can be said again.
 #include "lib/base/json.h"
 #include "tests/fuzz/check.h"
-#include "tools/bench/start_order.h"
+#include "tools/bench/rank_layout.h"
 #include "tools/measure/channel.h"
 #include "tools/measure/rails.h"
 #include "tools/pairs/order.h"

@@ -4,7 +4,6 @@
 #pragma once
 
 #include "tools/bench/rank_layout.h"
-#include "tools/bench/start_order.h"
 #include "tools/measure/command.h"
 #include "tools/node/node_plan.h"
 
@@ -68,7 +67,7 @@ std::string carry_out(const RunContext& context, RunPlan plan, Run& run,
 // --- A worker starts ranks on the coordinator's order, forwards their messages, and watches its node's counters ---
 
 // The coordinator's orders. Each but "end" has the number of its run:
-//   {"do": "start", ...}                         start_order.h
+//   {"do": "start", ...}                         rank_layout.h
 //   {"do": "go", "run": 3, "rank": 0, "go": {...}}   for one rank, after its offer
 //   {"do": "leave", "run": 3, "rank": 0}         for one rank with --host, after all are done
 //   {"do": "stop", "run": 3}

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lib/base/format.h"
+#include "lib/base/lists.h"
 #include "lib/base/text.h"
 #include "tools/bench/bench.h"
 #include "tools/bench/output.h"
@@ -51,10 +52,9 @@ Result<Options> options_of(const LineOptions& line) {
         return tl::unexpected(sizes.error());
     }
     options.work.sizes = std::move(*sizes);
-    options.work.operations.clear();
-    for (const auto& name : line.operations) {
-        options.work.operations.push_back(parse_collective(name).value_or(Collective::AllReduce));
-    }
+    options.work.operations = mapped(line.operations, [](const std::string& name) {
+        return parse_collective(name).value_or(Collective::AllReduce);
+    });
     options.work.check = !line.no_check;
     if (line.rings > 0) {
         options.rings = line.rings;

@@ -2,6 +2,7 @@
 #include "tools/bench/bench.h"
 
 #include "lib/base/format.h"
+#include "lib/base/lists.h"
 #include "lib/base/text.h"
 #include "tools/common/wall_time.h"
 
@@ -60,11 +61,10 @@ public:
 
     /// Assigns each GPU to one worker.
     void share() {
-        std::vector<WorkerGpus> visible;
-        for (const auto& [worker, peer] : peers) {
-            const auto& node = peer.node;
-            visible.push_back({node.name, node.local, node.problem.empty() ? node.pci : std::vector<std::string>()});
-        }
+        const auto visible = mapped(peers, [](const auto& entry) {
+            const auto& node = entry.second.node;
+            return WorkerGpus{node.name, node.local, node.problem.empty() ? node.pci : std::vector<std::string>()};
+        });
         const auto shares = share_gpus(visible);
         std::size_t next = 0;
         for (auto& [worker, peer] : peers) {
@@ -96,11 +96,7 @@ public:
     }
 
     [[nodiscard]] std::vector<Offer> offers() const {
-        std::vector<Offer> offers;
-        for (const auto& [worker, peer] : peers) {
-            offers.push_back(peer.offer);
-        }
-        return offers;
+        return mapped(peers, [](const auto& entry) { return entry.second.offer; });
     }
 
     /// Returns why they cannot measure, or an empty text. Warns of problems.

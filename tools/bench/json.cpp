@@ -2,6 +2,7 @@
 #include "tools/bench/output.h"
 
 #include "lib/base/format.h"
+#include "lib/base/lists.h"
 #include "lib/base/report_fields.h"
 
 #include <array>
@@ -43,24 +44,13 @@ static void fields(auto& f, Row<Run> /*row*/) {
     f("ranks", "GPUs; of --host, nodes times rings", &Run::ranks);
     f("nodes", "that the ranks are on", &Run::nodes);
     f("variables", "names and values, beside those that all runs have", [](const Run& r) {
-        auto variables = Json::object();
-        for (const auto& [name, value] : r.variables) {
-            variables[name] = value;
-        }
-        return variables;
+        return Json::object(mapped(r.variables, [](const auto& v) { return JsonMember{v.first, v.second}; }));
     });
     f("library", "NCCL 2.28.9 (/usr/lib/...)", &Run::library);
     f("problem", "why it has no results, or not all; empty: it has all", &Run::problem);
     f("verdict", "what the counters say of this very run; null: none were read",
       [](const Run& r) { return r.verdict ? Json::parse(verdict_json(*r.verdict, 0, 0)) : std::nullopt; });
-    f("results", "of each size, named as in nccl-tests", [](const Run& r) {
-        std::vector<Json> rows;
-        rows.reserve(r.rows.size());
-        for (const auto& row : r.rows) {
-            rows.push_back(row_json(row));
-        }
-        return rows;
-    });
+    f("results", "of each size, named as in nccl-tests", [](const Run& r) { return mapped(r.rows, row_json); });
 }
 
 namespace {

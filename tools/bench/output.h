@@ -31,8 +31,6 @@ struct SummaryLine {
     std::optional<double> ratio;            ///< busbw with RDMA over without; absent unless the counters prove both
     State state = State::Good;
     std::vector<std::string> notes; ///< the verdict in words, the worst first
-
-    [[nodiscard]] std::string verdict() const; ///< the notes on one line
 };
 
 struct Summary {

@@ -7,41 +7,42 @@ const run_colour = (run) => `var(${colours[style_of.get(run.name) % colours.leng
 const run_dash = (run) => dashes[style_of.get(run.name) % dashes.length];
 const run_label = (run) => run.what ? `${run.name}: ${run.what}` : run.name;
 
-document.getElementById("about").textContent = [data.host ? "host memory, no GPU" : data.gpus.join(", "), plural(data.nodes.length, "node"), plural(runs.length, "run"), data.started, seconds(data.seconds)].filter(Boolean).join(" · ");
+document.getElementById("about").textContent = [data.host_memory ? "host memory, no GPU" : data.gpus.join(", "), plural(data.nodes.length, "node"), plural(runs.length, "run"), data.started, seconds(data.seconds)].filter(Boolean).join(" · ");
 if (data.ended_early) note(`Ended early (${data.ended_early}): what is shown is what was measured until then.`, true);
-if (data.software) note("Software RDMA: a functional test only; RDMA may well be slower than TCP here.");
-for (const run of runs) if (run.flag) note(`Run ${run_label(run)}, ${run.ranks} ${data.host ? "ranks" : "GPUs"}: ${run.flag}.`, run.flag_is_bad);
-for (const run of runs) if (run.wrong) note(`Run ${run_label(run)}, ${run.ranks} ${data.host ? "ranks" : "GPUs"}: WRONG VALUES: ${run.wrong}.`, true);
-if (!runs.some((run) => run.rows.length)) note("Nothing was measured.", true);
+if (data.software_rdma) note("Software RDMA: a functional test only; RDMA may well be slower than TCP here.");
+for (const run of runs) if (run.flag) note(`Run ${run_label(run)}, ${run.ranks} ${data.host_memory ? "ranks" : "GPUs"}: ${run.flag}.`, run.flag_is_bad);
+for (const run of runs) if (run.wrong) note(`Run ${run_label(run)}, ${run.ranks} ${data.host_memory ? "ranks" : "GPUs"}: WRONG VALUES: ${run.wrong}.`, true);
+if (!runs.some((run) => run.results.length)) note("Nothing was measured.", true);
 
 // --- With and without ---
 const ratio_part = section("With and without RDMA");
 const tenths = (value) => value === null ? "-" : value.toFixed(1); // as in the terminal
-const ratio_head = data.host ? "ranks" : "GPUs";
-if (data.table.length) {
+const grade = (state) => ({good: "good", critical: "bad"})[state] || "warn";
+const ratio_head = data.host_memory ? "ranks" : "GPUs";
+if (data.summary.length) {
   add(ratio_part, "p", {class: "soft", text: "Bus bandwidth in Gb/s at the largest size: the mean of the runs that used RDMA, against the one without. A ratio only where the counters prove both."});
   table(ratio_part, [
     {name: "operation", text: true, value: (row) => row.operation},
     {name: ratio_head, value: (row) => row.ranks, show: String},
     {name: "nodes", value: (row) => row.nodes, show: String},
-    {name: "size", value: (row) => row.bytes, show: bytes},
-    {name: "by RDMA", value: (row) => row.rdma, show: tenths},
-    {name: "no RDMA", value: (row) => row.without, show: tenths},
-    ...(data.table.some((row) => row.no_gpu_direct !== null) ? [{name: "no GPUDirect", value: (row) => row.no_gpu_direct, show: tenths}] : []),
+    {name: "size", value: (row) => row.size, show: bytes},
+    {name: "by RDMA", value: (row) => row.rdma && row.rdma.bus_gbps, show: tenths},
+    {name: "no RDMA", value: (row) => row.no_rdma && row.no_rdma.bus_gbps, show: tenths},
+    ...(data.summary.some((row) => row.no_gpu_direct) ? [{name: "no GPUDirect", value: (row) => row.no_gpu_direct && row.no_gpu_direct.bus_gbps, show: tenths}] : []),
     {name: "ratio", value: (row) => row.ratio, show: (value) => value === null ? "-" : value.toFixed(2)},
-    {name: "verdict", wrap: true, value: (row) => row.verdict, show: (text) => text, paint: (cell, row) => { cell.replaceChildren(); add(cell, "span", {class: "tag " + row.grade, text: row.verdict, style: "white-space:normal"}); }},
-  ], data.table, "with and without RDMA");
+    {name: "verdict", wrap: true, value: (row) => row.notes.join("; "), show: (text) => text, paint: (cell, row) => { cell.replaceChildren(); add(cell, "span", {class: "tag " + grade(row.state), text: row.notes.join("; "), style: "white-space:normal"}); }},
+  ], data.summary, "with and without RDMA");
 } else add(ratio_part, "p", {class: "soft", text: "No size was measured both ways."});
 
 // --- The plot ---
 const plot_part = section("Bandwidth over size");
 const unique = (values) => [...new Set(values)];
-const all_rows = runs.flatMap((run) => run.rows);
+const all_rows = runs.flatMap((run) => run.results);
 const operations = unique(all_rows.map((row) => row.operation)), rank_counts = unique(runs.map((run) => run.ranks)).sort((a, b) => a - b);
 const quantities = {
-  busbw: {label: "busbw", unit: () => plot.unit === "bits" ? "Gb/s" : "GB/s", value: (row) => row.busbw * (plot.unit === "bits" ? 8 : 1)},
-  algbw: {label: "algbw", unit: () => plot.unit === "bits" ? "Gb/s" : "GB/s", value: (row) => row.algbw * (plot.unit === "bits" ? 8 : 1)},
-  time: {label: "time", unit: () => "us", value: (row) => row.time},
+  busbw: {label: "busbw", unit: () => plot.unit === "bits" ? "Gb/s" : "GB/s", value: ({out_of_place}) => out_of_place.bus_bw * (plot.unit === "bits" ? 8 : 1)},
+  algbw: {label: "algbw", unit: () => plot.unit === "bits" ? "Gb/s" : "GB/s", value: ({out_of_place}) => out_of_place.alg_bw * (plot.unit === "bits" ? 8 : 1)},
+  time: {label: "time", unit: () => "us", value: (row) => row.out_of_place.time},
 };
 const plot = {operation: operations[0], ranks: String(rank_counts[rank_counts.length - 1]), quantity: "busbw", unit: "bits", at: null};
 const controls = add(plot_part, "div", {class: "controls"});
@@ -64,14 +65,16 @@ function marker(picture, run, x, y) {
     default: return add(picture, "path", {d: `M${x},${y - 5}l5,5l-5,5l-5,-5z`, fill});
   }
 }
+// The bus bandwidths of the slowest and the fastest repeat.
+const spread = ({time, time_min, time_max, bus_bw}) => time > 0 && time_min > 0 && time_max > 0 ? [time_max, time_min].map((one) => bus_bw * time / one) : null;
 const shown_runs = () => runs.filter((run) => String(run.ranks) === plot.ranks)
-  .map((run) => ({run, rows: run.rows.filter((row) => row.operation === plot.operation).sort((a, b) => a.bytes - b.bytes)})).filter(({rows}) => rows.length);
+  .map((run) => ({run, rows: run.results.filter((row) => row.operation === plot.operation).sort((a, b) => a.size - b.size)})).filter(({rows}) => rows.length);
 let plotted = null;
 function draw_plot() {
   plot_box.replaceChildren(); plot_legend.replaceChildren();
   const lines = shown_runs(), {value, unit} = quantities[plot.quantity];
   if (!lines.length) { add(plot_box, "p", {class: "soft", text: "nothing to show"}); plotted = null; return; }
-  const sizes = unique(lines.flatMap(({rows}) => rows.map((row) => row.bytes))).sort((a, b) => a - b);
+  const sizes = unique(lines.flatMap(({rows}) => rows.map((row) => row.size))).sort((a, b) => a - b);
   const width = Math.max(280, plot_part.clientWidth - 34), height = Math.min(460, Math.max(260, width * 0.42)), left = 58, right = 28, top = 14, bottom = 40;
   const first = Math.log2(Math.max(1, sizes[0])), last = Math.log2(Math.max(1, sizes[sizes.length - 1]));
   const most = Math.max(1e-9, ...lines.flatMap(({rows}) => rows.map(value))) * 1.06;
@@ -88,10 +91,11 @@ function draw_plot() {
   add(picture, "text", {x: width - right, y: height - 4, "text-anchor": "end", text: `size; ${plot.quantity} in ${unit()}`});
   plotted = {lines, sizes, x, picture, guide: add(picture, "line", {y1: top, y2: height - bottom, stroke: "var(--soft)", visibility: "hidden"})};
   for (const {run, rows} of lines) {
-    add(picture, "polyline", {points: rows.map((row) => `${x(row.bytes)},${y(value(row))}`).join(" "), fill: "none", stroke: run_colour(run), "stroke-width": 2, "stroke-dasharray": run_dash(run)});
+    add(picture, "polyline", {points: rows.map((row) => `${x(row.size)},${y(value(row))}`).join(" "), fill: "none", stroke: run_colour(run), "stroke-width": 2, "stroke-dasharray": run_dash(run)});
     for (const row of rows) {
-      if (row.low_busbw !== null && plot.quantity === "busbw") add(picture, "line", {x1: x(row.bytes), x2: x(row.bytes), y1: y(row.low_busbw * (plot.unit === "bits" ? 8 : 1)), y2: Math.max(top, y(row.high_busbw * (plot.unit === "bits" ? 8 : 1))), stroke: run_colour(run), "stroke-width": 1});
-      marker(picture, run, x(row.bytes), y(value(row)));
+      const [low, high] = plot.quantity === "busbw" && spread(row.out_of_place) || [];
+      if (low !== undefined) add(picture, "line", {x1: x(row.size), x2: x(row.size), y1: y(low * (plot.unit === "bits" ? 8 : 1)), y2: Math.max(top, y(high * (plot.unit === "bits" ? 8 : 1))), stroke: run_colour(run), "stroke-width": 1});
+      marker(picture, run, x(row.size), y(value(row)));
     }
     const item = add(plot_legend, "span");
     const sample = add(item, "svg", {width: 34, height: 12, style: "display:inline-block;vertical-align:-1px"});
@@ -105,8 +109,10 @@ function draw_plot() {
 function facts_of_size(size) {
   const {value, unit} = quantities[plot.quantity];
   return plotted.lines.map(({run, rows}) => {
-    const row = rows.find((one) => one.bytes === size);
-    return [run_label(run), !row ? "–" : `${number(value(row))} ${unit()}, ${number(row.time)} us (${number(row.min)} to ${number(row.max)})${row.wrong ? `, ${row.wrong} wrong values` : ""}`];
+    const row = rows.find((one) => one.size === size);
+    if (!row) return [run_label(run), "–"];
+    const {time, time_min, time_max, nwrong} = row.out_of_place;
+    return [run_label(run), `${number(value(row))} ${unit()}, ${number(time)} us (${number(time_min)} to ${number(time_max)})${nwrong ? `, ${nwrong} wrong values` : ""}`];
   });
 }
 function tell_size(size, at) {
@@ -134,34 +140,35 @@ plot_box.addEventListener("keydown", (event) => {
 add(size_facts, "p", {class: "soft", text: "Point at the plot, or move there with the arrow keys."});
 
 // --- Runs ---
+const columns_of = (before, place) => [["time us", "time"], ["algbw GB/s", "alg_bw"], ["busbw GB/s", "bus_bw"], ["#wrong", "nwrong"]].map(([name, member]) => ({
+  name: (member === "time" ? before : "") + name, value: (row) => row[place] && row[place][member],
+  show: member === "nwrong" ? (wrong) => wrong === null ? "N/A" : String(wrong) : undefined}));
 const run_parts = add(page, "div", {class: "columns runs"});
 for (const run of runs) {
-  const part = section(`Run ${run_label(run)}, ${run.ranks} ${data.host ? "ranks" : "GPUs"}`, run_parts);
+  const part = section(`Run ${run_label(run)}, ${run.ranks} ${data.host_memory ? "ranks" : "GPUs"}`, run_parts);
   const line = add(part, "p");
   add(line, "span", {class: "tag " + (run.flag ? run.flag_is_bad ? "bad" : "warn" : "good"), text: run.flag || run.words, style: "white-space:normal"});
   if (run.wrong) add(part, "p", {class: "note bad", text: `WRONG VALUES: ${run.wrong}`});
   if (run.verdict) add(part, "p", {text: run.verdict});
   if (run.problem) add(part, "p", {class: "note bad", text: run.problem});
   if (run.library) add(part, "p", {class: "soft", text: run.library});
-  if (run.variables.length) {
+  const variables = Object.entries(run.variables);
+  if (variables.length) {
     const list = add(part, "p");
-    for (const [name, value] of run.variables) { add(list, "code", {text: `${name}=${value}`}); list.append(" "); }
+    for (const [name, value] of variables) { add(list, "code", {text: `${name}=${value}`}); list.append(" "); }
   }
-  if (run.rows.length) {
+  if (run.results.length) {
     const details = add(part, "details");
-    add(details, "summary", {text: plural(run.rows.length, "row")});
+    add(details, "summary", {text: plural(run.results.length, "row")});
     table(details, [
       {name: "operation", text: true, value: (row) => row.operation},
-      {name: "size B", value: (row) => row.bytes, show: String},
+      {name: "size B", value: (row) => row.size, show: String},
       {name: "count", value: (row) => row.count, show: String},
       {name: "type", text: true, value: (row) => row.type},
       {name: "redop", text: true, value: (row) => row.redop},
-      {name: "time us", value: (row) => row.time}, {name: "algbw GB/s", value: (row) => row.algbw}, {name: "busbw GB/s", value: (row) => row.busbw},
-      {name: "#wrong", value: (row) => row.wrong, show: (wrong) => wrong === null ? "N/A" : String(wrong)},
-      ...(run.rows.some((row) => row.in_place) ? [
-        {name: "in place: time us", value: (row) => row.in_place && row.in_place[0]}, {name: "algbw GB/s", value: (row) => row.in_place && row.in_place[1]},
-        {name: "busbw GB/s", value: (row) => row.in_place && row.in_place[2]}, {name: "#wrong", value: (row) => row.in_place && row.in_place[3], show: (wrong) => wrong === null ? "N/A" : String(wrong)}] : []),
-    ], [...run.rows], run_label(run));
+      ...columns_of("", "out_of_place"),
+      ...(run.results.some((row) => row.in_place) ? columns_of("in place: ", "in_place") : []),
+    ], [...run.results], run_label(run));
   }
 }
 const where = section("Nodes");

@@ -49,7 +49,7 @@ void keep_channel(const RankStart& start, int channel) {
 Result<void> RankProcesses::start(unsigned rank, const RankStart& start) {
     std::array<int, 2> ends{};
     if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends.data()) != 0) {
-        return fail(format_text("socketpair: {}", std::strerror(errno)), errno); // NOLINT(concurrency-mt-unsafe)
+        return os_failure("socketpair");
     }
     UniqueFd own(ends[0]);
     const UniqueFd theirs(ends[1]);

@@ -6,7 +6,6 @@
 #include "lib/exchange/messages.h"
 
 #include <algorithm>
-#include <climits>
 #include <set>
 #include <utility>
 
@@ -339,19 +338,16 @@ private:
     /// Returns the first worker of each node that has ranks: the one with the lowest local number.
     [[nodiscard]] std::set<unsigned> watchers() const {
         std::map<std::string, std::pair<unsigned, unsigned>> first; // by node: local number, and worker
-        for (const auto& rank : ranks_.all) {
-            if (const auto peer = context_.peers.find(rank.place.worker); peer != context_.peers.end()) {
-                first.try_emplace(peer->second.offer.node, UINT_MAX, UINT_MAX);
-            }
-        }
         for (const auto& [worker, peer] : context_.peers) {
-            if (const auto best = first.find(peer.offer.node); best != first.end()) {
-                best->second = std::min(best->second, std::pair(peer.node.local, worker));
-            }
+            const std::pair own(peer.node.local, worker);
+            auto& best = first.try_emplace(peer.offer.node, own).first->second;
+            best = std::min(best, own);
         }
         std::set<unsigned> workers;
-        for (const auto& [node, best] : first) {
-            workers.insert(best.second);
+        for (const auto& rank : ranks_.all) {
+            if (const auto peer = context_.peers.find(rank.place.worker); peer != context_.peers.end()) {
+                workers.insert(first.at(peer->second.offer.node).second);
+            }
         }
         return workers;
     }

@@ -2,7 +2,6 @@
 #include "tools/bench/output.h"
 
 #include "lib/base/format.h"
-#include "lib/base/text.h"
 
 #include <algorithm>
 #include <array>
@@ -225,10 +224,6 @@ private:
 };
 
 } // namespace
-
-std::string SummaryLine::verdict() const {
-    return joined(notes, "; ");
-}
 
 Summary summarize(const Report& report) {
     Summary summary;

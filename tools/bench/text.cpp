@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "lib/base/text.h"
 #include "lib/base/format.h"
 #include "tools/bench/output.h"
 
@@ -117,7 +118,7 @@ std::string summary_text(const Report& report, const std::vector<SummaryLine>& l
             row.push_back(figure(line.no_gpu_direct, &Bandwidth::busbw));
         }
         row.push_back(line.ratio ? format_text("{:.2f}", *line.ratio) : "-");
-        row.push_back(line.verdict());
+        row.push_back(joined(line.notes, "; "));
         rows.push_back(std::move(row));
     }
     return format_text("{}, Gb/s: bus bandwidth, and algorithm's beside it\n{}", lines.front().operation,

@@ -11,7 +11,6 @@
 
 #include <array>
 #include <cerrno>
-#include <cstring>
 #include <filesystem>
 #include <sys/ioctl.h>
 #include <sys/stat.h>
@@ -55,9 +54,7 @@ Result<void> may_overwrite(const std::string& path) {
     const auto directory = whole.parent_path();
     if (::access(directory.c_str(), W_OK | X_OK) != 0) {
         const int error = errno;
-        return fail(format_text("{} cannot be written: {}: {}", shown, printable(directory.string(), 200),
-                                std::strerror(error)), // NOLINT(concurrency-mt-unsafe): one thread
-                    error);
+        return os_failure(format_text("{} cannot be written: {}", shown, printable(directory.string(), 200)), error);
     }
     struct stat status {};
     if (::lstat(whole.c_str(), &status) != 0) {

@@ -100,13 +100,4 @@ std::vector<std::optional<unsigned>> rail_gpus(const NodePlacement& placed, cons
     return gpus;
 }
 
-Result<Node> parse_node(const Json& json) {
-    auto node = read_exactly<Node>(json);
-    return node ? Result<Node>(std::move(*node)) : fail("it says of itself what this version does not understand");
-}
-
-std::string rail_name(const PairRail& rail) {
-    return port_name(rail.hca, rail.port);
-}
-
 } // namespace rdma_nccl::measure

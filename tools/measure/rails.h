@@ -50,17 +50,23 @@ Node inspect_rails(const Fabric& fabric, const FabricChoice& choice, std::string
 /// none, GPUs are assigned in turn. Absent if the node has no GPU.
 std::vector<std::optional<unsigned>> rail_gpus(const NodePlacement& placed, const Node& node);
 
-/// Fails on anything that written() does not write.
-Result<Node> parse_node(const Json& json);
-
 void fields(auto& f, Is<Node> auto& node) {
     f("name", node.name);
     f("rails", node.rails);
     f("problem", node.problem);
 }
 
+/// Reads what a node says of itself. Fails on anything that written() does not write.
+template<typename T = Node>
+Result<T> parse_node(const Json& json) {
+    auto node = read_exactly<T>(json);
+    return node ? Result<T>(std::move(*node)) : fail("it says of itself what this version does not understand");
+}
+
 /// Returns "mlx5_1:1".
-std::string rail_name(const PairRail& rail);
+inline std::string rail_name(const PairRail& rail) {
+    return port_name(rail.hca, rail.port);
+}
 
 } // namespace measure
 

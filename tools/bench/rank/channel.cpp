@@ -19,8 +19,7 @@ RankChannel::RankChannel(int fd) : fd_(fd) {
 void RankChannel::say(const Json& message) const {
     // Texts of libraries may hold any bytes; dump() replaces those that are not UTF-8.
     const auto line = message.dump() + "\n";
-    std::string_view rest = line;
-    while (!rest.empty()) {
+    for (std::string_view rest = line; !rest.empty();) {
         const auto count = ::send(fd_, rest.data(), rest.size(), MSG_NOSIGNAL);
         if (count < 0 && errno == EINTR) {
             continue;

@@ -7,25 +7,34 @@
 
 #include <algorithm>
 #include <array>
-#include <iterator>
 
 namespace rdma_nccl::bench {
 
 namespace {
 
-struct CollectiveName {
+/// What a rank's buffer holds: all elements, one rank's part of them, or such a part for each rank.
+enum class Buffer { All, Part, Parts };
+
+struct CollectiveFacts {
     Collective collective;
     std::string_view name, other;
+    bool reduces, in_place;
+    Buffer send, receive;
+    unsigned rounds; ///< in which the other ranks' parts pass a link; 0: all elements pass it once
 };
 
-constexpr auto collectives = std::to_array<CollectiveName>({
-    {Collective::AllReduce, "all_reduce", "all_reduce"},
-    {Collective::AllGather, "all_gather", "all_gather"},
-    {Collective::ReduceScatter, "reduce_scatter", "reduce_scatter"},
-    {Collective::AllToAll, "alltoall", "all_to_all"},
-    {Collective::Broadcast, "broadcast", "broadcast"},
-    {Collective::SendRecv, "sendrecv", "send_recv"},
+constexpr auto collectives = std::to_array<CollectiveFacts>({
+    {Collective::AllReduce, "all_reduce", "all_reduce", true, true, Buffer::All, Buffer::All, 2},
+    {Collective::AllGather, "all_gather", "all_gather", false, true, Buffer::Part, Buffer::Parts, 1},
+    {Collective::ReduceScatter, "reduce_scatter", "reduce_scatter", true, true, Buffer::Parts, Buffer::Part, 1},
+    {Collective::AllToAll, "alltoall", "all_to_all", false, false, Buffer::Parts, Buffer::Parts, 1},
+    {Collective::Broadcast, "broadcast", "broadcast", false, true, Buffer::All, Buffer::All, 0},
+    {Collective::SendRecv, "sendrecv", "send_recv", false, false, Buffer::All, Buffer::All, 0},
 });
+
+const CollectiveFacts& facts_of(Collective collective) {
+    return *find_by(collectives, &CollectiveFacts::collective, collective);
+}
 
 struct TypeSize {
     std::string_view name;
@@ -50,22 +59,20 @@ constexpr double longest_time_us = 1e12;
 
 /// Returns the names of a table.
 std::vector<std::string_view> names_in(const auto& table) {
-    std::vector<std::string_view> names;
-    std::ranges::transform(table, std::back_inserter(names), [](const auto& entry) { return entry.name; });
-    return names;
+    return mapped(table, [](const auto& entry) { return entry.name; });
 }
 
 } // namespace
 
 std::string_view name_of(Collective collective) {
-    return find_by(collectives, &CollectiveName::collective, collective)->name;
+    return facts_of(collective).name;
 }
 
 std::optional<Collective> parse_collective(std::string_view name) {
     std::string word(name);
     std::ranges::replace(word, '-', '_');
-    const auto* found = find_by(collectives, &CollectiveName::name, word);
-    found = found != nullptr ? found : find_by(collectives, &CollectiveName::other, word);
+    const auto* found = find_by(collectives, &CollectiveFacts::name, word);
+    found = found != nullptr ? found : find_by(collectives, &CollectiveFacts::other, word);
     return found != nullptr ? std::optional(found->collective) : std::nullopt;
 }
 
@@ -74,46 +81,28 @@ std::vector<std::string_view> collective_names() {
 }
 
 bool has_reduction(Collective collective) {
-    return collective == Collective::AllReduce || collective == Collective::ReduceScatter;
+    return facts_of(collective).reduces;
 }
 
 bool has_in_place(Collective collective) {
-    return collective != Collective::AllToAll && collective != Collective::SendRecv;
+    return facts_of(collective).in_place;
 }
 
 CollectiveCounts counts_of(Collective collective, std::uint64_t bytes, unsigned type_size, unsigned ranks) {
     const std::uint64_t elements = bytes / type_size;
     const std::uint64_t unit = part_alignment / type_size;
     const std::uint64_t part = elements / ranks / unit * unit;
-    switch (collective) {
-    case Collective::AllGather:
-        return {part, part, part * ranks};
-    case Collective::ReduceScatter:
-        return {part, part * ranks, part};
-    case Collective::AllToAll:
-        return {part, part * ranks, part * ranks};
-    case Collective::AllReduce:
-    case Collective::Broadcast:
-    case Collective::SendRecv:
-        break;
-    }
-    return {elements, elements, elements};
+    const auto elements_in = [&](Buffer buffer) {
+        return buffer == Buffer::All ? elements : buffer == Buffer::Part ? part : part * ranks;
+    };
+    const auto& facts = facts_of(collective);
+    return {facts.send == Buffer::All ? elements : part, elements_in(facts.send), elements_in(facts.receive)};
 }
 
 double bus_factor(Collective collective, unsigned ranks) {
     const double others = (static_cast<double>(ranks) - 1) / static_cast<double>(ranks);
-    switch (collective) {
-    case Collective::AllReduce:
-        return 2 * others;
-    case Collective::AllGather:
-    case Collective::ReduceScatter:
-    case Collective::AllToAll:
-        return others;
-    case Collective::Broadcast:
-    case Collective::SendRecv:
-        break;
-    }
-    return 1;
+    const unsigned rounds = facts_of(collective).rounds;
+    return rounds == 0 ? 1 : rounds * others;
 }
 
 std::optional<std::uint64_t> parse_message_size(std::string_view text) {

@@ -3,6 +3,7 @@
 // nccl-tests (doc/PERFORMANCE.md there), so that figures are comparable.
 #pragma once
 
+#include "lib/base/lists.h"
 #include "lib/base/result.h"
 #include "lib/evidence/verdict.h"
 #include "tools/common/json_fields.h"
@@ -160,10 +161,7 @@ Result<ResultRow> read_result_row(const Json& json);
 // --- For lib/net's codec ---
 
 void fields(auto& f, Is<Work> auto& work) {
-    std::vector<std::string> operations;
-    for (const auto operation : work.operations) {
-        operations.emplace_back(name_of(operation));
-    }
+    auto operations = mapped(work.operations, [](auto operation) { return std::string(name_of(operation)); });
     f("operations", operations);
     if constexpr (!std::is_const_v<std::remove_reference_t<decltype(work)>>) {
         work.operations.clear();

@@ -2,6 +2,7 @@
 #include "tools/bench/ring/ring.h"
 
 #include "lib/base/format.h"
+#include "lib/base/lists.h"
 #include "lib/base/text.h"
 #include "tools/bench/rank/batch.h"
 #include "tools/bench/rank/channel.h"
@@ -100,11 +101,7 @@ public:
     }
 
     [[nodiscard]] Json offer() const {
-        Json offers = Json::array();
-        for (const auto& link : links_) {
-            offers.push_back(link->offer());
-        }
-        return {{"rings", offers}};
+        return {{"rings", mapped(links_, [](const auto& link) { return link->offer(); })}};
     }
 
     Result<void> connect(const Json& go) {

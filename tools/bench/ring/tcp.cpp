@@ -70,12 +70,10 @@ public:
             ::send(to_next_.get(), token.data(), token.size(), MSG_NOSIGNAL) != static_cast<ssize_t>(token.size())) {
             return refused("it closed the connection");
         }
-        if (auto accepted = accept_previous(); !accepted) {
-            return accepted;
-        }
-        watch_connection(to_next_.get());
-        watch_connection(from_previous_.get());
-        return {};
+        return accept_previous().map([this] {
+            watch_connection(to_next_.get());
+            watch_connection(from_previous_.get());
+        });
     }
 
     [[nodiscard]] std::span<float> send_buffer() override { return send_; }
@@ -89,14 +87,11 @@ public:
         std::size_t received = 0;
         std::size_t added = 0; // number of values
         while (!out.empty() || received < bytes.size()) {
-            if (auto moved = wait_for_any(!out.empty(), received < bytes.size()); !moved) {
+            const auto moved = wait_for_any(!out.empty(), received < bytes.size())
+                                   .and_then([&] { return send_some(out); })
+                                   .and_then([&] { return receive_some(bytes, received); });
+            if (!moved) {
                 return moved;
-            }
-            if (auto sent = send_some(out); !sent) {
-                return sent;
-            }
-            if (auto came = receive_some(bytes, received); !came) {
-                return came;
             }
             const std::size_t whole = received / sizeof(float);
             if (step.arrived && (whole - added >= values_at_once || received == bytes.size()) && whole > added) {

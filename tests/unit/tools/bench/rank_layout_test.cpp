@@ -2,7 +2,6 @@
 #include "lib/base/json.h"
 #include "tools/bench/rank_layout.h"
 #include "tools/bench/ring/ring.h"
-#include "tools/bench/start_order.h"
 
 #include <gtest/gtest.h>
 

@@ -2,7 +2,6 @@
 // What a member of `rdma-nccl bench` does for whoever leads it, and what not.
 #include "lib/base/json.h"
 #include "lib/base/text.h"
-#include "tools/bench/start_order.h"
 
 #include "tools/bench/bench.h"
 #include "tools/measure/channel.h"

@@ -113,18 +113,18 @@ TEST(BenchHtml, TheTableIsTheTerminals) {
     bench::Report report;
     report.runs = {run_of("A", true, 40, Verdict::Used), run_of("B", false, 5, Verdict::NotUsed),
                    run_of("C", true, 20, Verdict::Used), run_of("A'", true, 38, Verdict::Used)};
-    auto table = data_of(bench::write_html(report))["table"];
+    auto table = data_of(bench::write_html(report))["summary"];
     ASSERT_EQ(table.size(), 1U);
-    EXPECT_EQ(table[0]["rdma"], 8 * 39) << "the mean of A and A', without C";
-    EXPECT_EQ(table[0]["without"], 40);
-    EXPECT_EQ(table[0]["no_gpu_direct"], 160);
+    EXPECT_EQ(table[0]["rdma"]["bus_gbps"], 8 * 39) << "the mean of A and A', without C";
+    EXPECT_EQ(table[0]["no_rdma"]["bus_gbps"], 40);
+    EXPECT_EQ(table[0]["no_gpu_direct"]["bus_gbps"], 160);
     EXPECT_EQ(table[0]["ratio"], 7.8);
-    EXPECT_EQ(table[0]["grade"], "good");
+    EXPECT_EQ(table[0]["state"], "good");
     report.runs[1].verdict->verdict = Verdict::Used;
-    table = data_of(bench::write_html(report))["table"];
+    table = data_of(bench::write_html(report))["summary"];
     EXPECT_TRUE(table[0]["ratio"].is_null());
-    EXPECT_EQ(table[0]["grade"], "warn");
-    EXPECT_EQ(table[0]["verdict"].get<std::string>().find("B used RDMA, too"), 0U) << table;
+    EXPECT_EQ(table[0]["state"], "warning");
+    EXPECT_EQ(table[0]["notes"][0].get<std::string>().find("B used RDMA, too"), 0U) << table;
 }
 
 TEST(BenchHtml, InsideOneNodeNothingIsDoubted) {
@@ -134,7 +134,7 @@ TEST(BenchHtml, InsideOneNodeNothingIsDoubted) {
     auto data = data_of(bench::write_html(report));
     EXPECT_EQ(data["runs"][0]["flag"], "");
     EXPECT_EQ(data["runs"][0]["words"], "inside one node: no network");
-    EXPECT_EQ(data["table"][0]["grade"], "good");
+    EXPECT_EQ(data["summary"][0]["state"], "good");
     report.runs[0].nodes = 2;
     EXPECT_NE(data_of(bench::write_html(report))["runs"][0]["flag"], "");
 }
@@ -148,7 +148,7 @@ TEST(BenchHtml, WrongValuesAndWhatWasCutOffAreSaid) {
     report.ended_early = "interrupted";
     const auto data = data_of(bench::write_html(report));
     EXPECT_EQ(data["runs"][0]["wrong"], 7);
-    EXPECT_EQ(data["table"][0]["grade"], "bad");
+    EXPECT_EQ(data["summary"][0]["state"], "critical");
     EXPECT_EQ(data["runs"][1]["flag_is_bad"], false);
     EXPECT_NE(page_html(Page::Bench, "title", Json::object()).find("WRONG VALUES"), std::string::npos);
 }
@@ -175,12 +175,14 @@ TEST(BenchHtml, HasAllRuns) {
     ASSERT_EQ(data["runs"].size(), 2U);
     EXPECT_EQ(data["runs"][1]["flag"], "used RDMA all the same");
     EXPECT_EQ(data["runs"][1]["flag_is_bad"], true);
-    EXPECT_EQ(data["runs"][1]["variables"], *Json::parse(R"([["NCCL_IB_DISABLE", "1"]])"));
-    EXPECT_EQ(data["runs"][0]["rows"][1]["bytes"], 2048);
-    EXPECT_EQ(data["runs"][0]["rows"][1]["low_busbw"], 20) << "the longest time";
-    EXPECT_EQ(data["runs"][0]["rows"][1]["high_busbw"], 50);
-    EXPECT_TRUE(data["runs"][0]["rows"][1]["wrong"].is_null());
-    EXPECT_EQ(data["table"].size(), 1U);
+    EXPECT_EQ(data["runs"][1]["variables"], *Json::parse(R"({"NCCL_IB_DISABLE": "1"})"));
+    const auto& row = data["runs"][0]["results"][1];
+    EXPECT_EQ(row["size"], 2048);
+    EXPECT_EQ(row["out_of_place"]["bus_bw"], 40);
+    EXPECT_EQ(row["out_of_place"]["time_min"], 8);
+    EXPECT_EQ(row["out_of_place"]["time_max"], 20);
+    EXPECT_TRUE(row["out_of_place"]["nwrong"].is_null());
+    EXPECT_EQ(data["summary"].size(), 1U);
 }
 
 } // namespace
