@@ -4,7 +4,6 @@
 #include "lib/base/format.h"
 #include "lib/base/text.h"
 
-#include <algorithm>
 #include <bit>
 #include <functional>
 #include <numeric>

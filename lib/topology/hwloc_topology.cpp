@@ -4,14 +4,11 @@
 #include "config.h"
 #include "lib/base/dynamic_symbols.h"
 #include "lib/base/format.h"
-#include "lib/base/lists.h"
 #include "lib/base/text.h"
 #include "lib/fabric/readers.h"
 
-#include <algorithm>
 #include <cstdlib>
 #include <memory>
-#include <optional>
 #include <span>
 
 #ifdef HAVE_HWLOC

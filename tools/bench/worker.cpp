@@ -11,7 +11,6 @@
 #include "tools/measure/channel.h"
 #include "tools/measure/rails.h"
 
-#include <map>
 #include <poll.h>
 #include <unistd.h>
 

@@ -6,7 +6,6 @@
 #include "lib/base/lists.h"
 #include "lib/base/text.h"
 
-#include <algorithm>
 #include <array>
 #include <charconv>
 #include <limits>

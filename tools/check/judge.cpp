@@ -4,7 +4,6 @@
 #include "lib/base/format.h"
 #include "lib/base/lists.h"
 
-#include <algorithm>
 #include <utility>
 
 namespace rdma_nccl::check {

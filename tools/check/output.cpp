@@ -3,7 +3,6 @@
 
 #include "config.h"
 #include "lib/base/format.h"
-#include "lib/base/json.h"
 #include "lib/base/report_fields.h"
 #include "lib/base/text.h"
 #include "tools/check/judge.h"
@@ -11,7 +10,6 @@
 
 #include <algorithm>
 #include <array>
-#include <utility>
 
 namespace rdma_nccl::check {
 

@@ -7,7 +7,6 @@
 #include <cstdio>
 #include <cstring>
 #include <iostream>
-#include <string>
 #include <unistd.h>
 
 namespace rdma_nccl {

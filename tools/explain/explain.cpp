@@ -2,7 +2,6 @@
 #include "tools/explain/explain.h"
 
 #include "lib/base/format.h"
-#include "lib/sys/sysroot.h"
 #include "tools/common/command_line.h"
 #include "tools/common/print.h"
 

@@ -9,9 +9,7 @@
 #include "tools/common/print.h"
 
 #include <algorithm>
-#include <optional>
 #include <utility>
-#include <vector>
 
 namespace rdma_nccl {
 

@@ -7,7 +7,6 @@
 #include <algorithm>
 #include <map>
 #include <numeric>
-#include <optional>
 #include <utility>
 
 namespace rdma_nccl::pairs {

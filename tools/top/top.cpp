@@ -12,11 +12,7 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
-#include <chrono>
-#include <cstdint>
 #include <cstring>
-#include <memory>
-#include <optional>
 #include <poll.h>
 #include <string_view>
 #include <sys/ioctl.h>

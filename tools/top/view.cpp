@@ -10,7 +10,6 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <string>
 #include <utility>
 
 namespace rdma_nccl {

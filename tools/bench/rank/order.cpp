@@ -2,7 +2,6 @@
 #include "tools/bench/rank/order.h"
 
 #include "lib/base/format.h"
-#include "lib/base/lists.h"
 #include "lib/base/text.h"
 
 #include <algorithm>

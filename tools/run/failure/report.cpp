@@ -6,7 +6,6 @@
 #include "lib/base/lists.h"
 #include "lib/base/report_fields.h"
 #include "lib/base/text.h"
-#include "lib/sys/sysroot.h"
 #include "tools/common/print.h"
 #include "tools/common/process.h"
 #include "tools/common/wall_time.h"

@@ -12,7 +12,6 @@
 #include <algorithm>
 #include <span>
 #include <string_view>
-#include <utility>
 
 namespace rdma_nccl::run {
 

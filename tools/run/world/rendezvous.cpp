@@ -5,7 +5,6 @@
 #include "lib/net/key.h"
 #include "lib/net/tcp.h"
 #include "lib/plan/inspect.h"
-#include "lib/slurm/step.h"
 
 #include <cstring>
 

@@ -7,7 +7,6 @@
 #include <algorithm>
 #include <limits>
 #include <string_view>
-#include <utility>
 
 namespace rdma_nccl::run {
 
