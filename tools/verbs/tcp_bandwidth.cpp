@@ -2,6 +2,7 @@
 #include "tools/verbs/tcp_bandwidth.h"
 
 #include "lib/base/format.h"
+#include "lib/base/lists.h"
 #include "lib/net/tcp.h"
 #include "tools/verbs/figures.h"
 
@@ -56,12 +57,7 @@ void attend(std::vector<pollfd>& sockets, Clock::time_point end, const Stop& sto
 }
 
 std::vector<pollfd> watched(const std::vector<UniqueFd>& sockets, short events) {
-    std::vector<pollfd> list;
-    list.reserve(sockets.size());
-    for (const auto& socket : sockets) {
-        list.push_back({socket.get(), events, 0});
-    }
-    return list;
+    return mapped(sockets, [events](const UniqueFd& socket) { return pollfd{socket.get(), events, 0}; });
 }
 
 std::vector<UniqueFd> accept_all(int listener, unsigned connections, const Stop& stop) {
