@@ -347,10 +347,6 @@ std::string_view name_of(ByteSource source) {
     return names.at(static_cast<std::size_t>(source));
 }
 
-std::string PortSource::name() const {
-    return port_name(hca, port);
-}
-
 milliseconds TrafficSources::counter_latency() const {
     const auto slowest = std::ranges::max_element(ports, {}, &PortSource::counter_latency);
     return slowest == ports.end() ? milliseconds(0) : slowest->counter_latency;

@@ -173,8 +173,8 @@ Result<TcpBandwidth> send_tcp(const IpAddress& from, const IpAddress& to, std::u
         }
         return count;
     });
-    for (auto& socket : *sockets) {
-        close_without_trace(std::move(socket)); // unsent data need not arrive
+    for (const auto& socket : *sockets) {
+        end_with_reset(socket.get()); // unsent data need not arrive
     }
     if (error != 0) {
         return failed("lost the connection to", to, error);
