@@ -87,14 +87,9 @@ constexpr unsigned most_links = 40; // the kernel's limit, path_resolution(7)
 
 /// Appends the parts of a path to the stack `ahead`, the first part last.
 void go_through(std::string_view path, std::vector<std::string>& ahead) {
-    std::vector<std::string> parts;
-    for (const std::string_view part : split(path, '/')) {
-        if (!part.empty() && part != ".") {
-            parts.emplace_back(part);
-        }
-    }
-    std::reverse(parts.begin(), parts.end());
-    ahead.insert(ahead.end(), parts.begin(), parts.end());
+    auto parts = split(path, '/');
+    std::erase_if(parts, [](std::string_view part) { return part.empty() || part == "."; });
+    ahead.insert(ahead.end(), parts.rbegin(), parts.rend());
 }
 
 /// Returns an absolute path in the form for system calls that take the root's descriptor.

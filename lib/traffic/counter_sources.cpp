@@ -364,9 +364,8 @@ TrafficSources traffic_sources(const SysRoot& root, const Fabric& fabric, std::s
             sources.ports.push_back(std::move(source));
         }
     }
-    for (const Netdev* netdev : counted_netdevs(root, fabric)) {
-        sources.netdevs.push_back(source_of(root, fabric, *netdev));
-    }
+    sources.netdevs =
+        mapped(counted_netdevs(root, fabric), [&](const Netdev* netdev) { return source_of(root, fabric, *netdev); });
     return sources;
 }
 
