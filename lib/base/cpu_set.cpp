@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lib/base/cpu_set.h"
 
-#include "lib/base/format.h"
+#include "lib/base/hostlist.h"
 #include "lib/base/text.h"
 
 #include <bit>
@@ -21,20 +21,14 @@ bool add_part(CpuSet& set, std::string_view part) {
     if (!first || !last || *last < *first || *last >= most_cpus || (stride && !last_text)) {
         return false;
     }
-    unsigned used = 1;
-    unsigned group = 1;
-    if (stride) {
-        const auto [used_text, group_text] = split_once(*stride, '/');
-        const auto used_number = parse_number<unsigned>(used_text);
-        const auto group_number = parse_number<unsigned>(group_text.value_or(""));
-        if (!used_number || !group_number || *group_number == 0 || *used_number > *group_number) {
-            return false;
-        }
-        used = *used_number;
-        group = *group_number;
+    const auto [used_text, group_text] = split_once(stride.value_or("1/1"), '/');
+    const auto used = parse_number<unsigned>(used_text);
+    const auto group = parse_number<unsigned>(group_text.value_or(""));
+    if (!used || !group || *group == 0 || *used > *group) {
+        return false;
     }
     for (unsigned cpu = *first; cpu <= *last; ++cpu) {
-        if ((cpu - *first) % group < used) {
+        if ((cpu - *first) % *group < *used) {
             set.add(cpu);
         }
     }
@@ -97,17 +91,7 @@ std::vector<unsigned> CpuSet::cpus() const {
 }
 
 std::string CpuSet::list() const {
-    std::string text;
-    for (auto begin = first(); begin;) {
-        unsigned end = *begin;
-        while (contains(end + 1)) {
-            ++end;
-        }
-        text += text.empty() ? "" : ",";
-        text += end == *begin ? format_text("{}", end) : format_text("{}-{}", *begin, end);
-        begin = next(end);
-    }
-    return text;
+    return fold_numbers(cpus());
 }
 
 CpuSet& CpuSet::operator|=(const CpuSet& other) {

@@ -22,8 +22,8 @@ public:
         }
     };
 
-    /// Opens the library with dlopen(3) and never closes it: drivers' libraries have threads and load others. Fails with
-    /// dlerror(3)'s text.
+    /// Opens the library with dlopen(3) and never closes it: drivers' libraries have threads and load others. Fails
+    /// with dlerror(3)'s text.
     static Result<Symbols> load(const char* library) {
         void* const handle = ::dlopen(library, RTLD_NOW | RTLD_LOCAL);
         return handle ? Result<Symbols>(Symbols(handle)) : fail(::dlerror());
@@ -40,10 +40,6 @@ public:
     /// For a function that older versions of the library do not have.
     [[nodiscard]] Address get_if_any(const char* name) const { return {::dlsym(handle_, name)}; }
 
-    template<typename Function>
-    void find(Function& function, const char* name) {
-        function = get(name);
-    }
     [[nodiscard]] const std::string& missing() const { return missing_; }
 
 private:

@@ -26,9 +26,8 @@ std::string format_bytes(std::uint64_t bytes) {
         value /= 1000;
         ++unit;
     }
-    return value < 9.995   ? format_text("{:.2f} {}", value, units.at(unit))
-           : value < 99.95 ? format_text("{:.1f} {}", value, units.at(unit))
-                           : format_text("{:.0f} {}", value, units.at(unit));
+    const int decimals = value < 9.995 ? 2 : value < 99.95 ? 1 : 0;
+    return format_text("{:.{}f} {}", value, decimals, units.at(unit));
 }
 
 std::string aligned_table(const std::vector<TableRow>& rows, std::string_view indent) {

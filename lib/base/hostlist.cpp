@@ -98,7 +98,8 @@ Numbered around_last_number(const std::string& name) {
 /// What the names in a bracket share: the text around the number, and the number's width if it is padded.
 using Around = std::tuple<std::string, std::string, std::size_t>;
 
-/// Writes sorted numbers as ranges: "01-03,07".
+} // namespace
+
 std::string fold_numbers(const std::vector<unsigned>& numbers, std::size_t width) {
     std::string text;
     for (std::size_t first = 0; first < numbers.size();) {
@@ -114,8 +115,6 @@ std::string fold_numbers(const std::vector<unsigned>& numbers, std::size_t width
     }
     return text;
 }
-
-} // namespace
 
 std::string fold_hostlist(std::vector<std::string> names) {
     std::sort(names.begin(), names.end());

@@ -19,6 +19,9 @@ Result<std::vector<std::string>> expand_hostlist(std::string_view text);
 /// Sorts by the text around the number and drops duplicates.
 std::string fold_hostlist(std::vector<std::string> names);
 
+/// Writes sorted numbers, of at least `width` digits, as ranges: "01-03,07".
+std::string fold_numbers(const std::vector<unsigned>& numbers, std::size_t width = 0);
+
 /// Expands SLURM_*_TASKS_PER_NODE: "2(x3),1" gives 2,2,2,1. Fails like expand_hostlist().
 Result<std::vector<unsigned>> expand_task_counts(std::string_view text);
 

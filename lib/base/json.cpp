@@ -100,11 +100,7 @@ private:
 /// Returns nlohmann's form of a value, for printing.
 Tree tree_of(const Json& json) {
     if (json.is_array()) {
-        Tree::array_t items;
-        for (const auto& item : json.items()) {
-            items.push_back(tree_of(item));
-        }
-        return Tree(std::move(items));
+        return Tree(mapped(json.items(), tree_of));
     }
     if (json.is_object()) {
         Tree::object_t members;
@@ -134,13 +130,10 @@ Json::Json(Leaf leaf) {
     std::visit([this](auto& value) { value_ = std::move(value); }, leaf);
 }
 
-Json::Json(std::initializer_list<JsonItem> members) : value_(std::vector<JsonMember>()) {
-    auto& own = std::get<std::vector<JsonMember>>(value_);
-    own.reserve(members.size());
-    for (const auto& item : members) {
-        own.push_back({std::string(item.name), std::move(item.value)});
-    }
-}
+Json::Json(std::initializer_list<JsonItem> members)
+    : value_(mapped(members, [](const JsonItem& item) {
+          return JsonMember{std::string(item.name), std::move(item.value)};
+      })) {}
 
 Json::Json(const Json& other) = default;
 Json::Json(Json&& other) noexcept = default;

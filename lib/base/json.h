@@ -3,6 +3,8 @@
 // time of every file that includes it.
 #pragma once
 
+#include "lib/base/lists.h"
+
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
@@ -203,12 +205,7 @@ struct JsonMember {
 
 template<JsonMap T>
 std::vector<JsonMember> Json::members_of(const T& map) {
-    std::vector<JsonMember> members;
-    members.reserve(map.size());
-    for (const auto& [name, value] : map) {
-        members.push_back({std::string(name), Json(value)});
-    }
-    return members;
+    return mapped(map, [](const auto& entry) { return JsonMember{std::string(entry.first), Json(entry.second)}; });
 }
 
 template<typename T>
@@ -228,11 +225,7 @@ T Json::get() const {
     } else if constexpr (std::same_as<T, std::string>) {
         return text();
     } else {
-        T list;
-        for (const auto& item : items()) {
-            list.push_back(item.get<typename T::value_type>());
-        }
-        return list;
+        return mapped(items(), [](const Json& item) { return item.get<typename T::value_type>(); });
     }
 }
 

@@ -97,12 +97,7 @@ Json report_json(const T& value) {
     } else if constexpr (is_optional<T>) {
         return value ? report_json(*value) : Json();
     } else if constexpr (HasItems<T> && !HasMappedType<T> && !JsonText<T>) {
-        std::vector<Json> items;
-        items.reserve(value.size());
-        for (const auto& item : value) {
-            items.push_back(report_json(item));
-        }
-        return Json::array(std::move(items));
+        return Json::array(mapped(value, [](const auto& item) { return report_json(item); }));
     } else {
         return Json(value);
     }

@@ -145,11 +145,7 @@ void MessageGroups::add(std::string_view key, std::string_view name, std::string
 }
 
 std::vector<std::string> MessageGroups::texts() const {
-    std::vector<std::string> texts;
-    for (const auto& group : groups_) {
-        texts.push_back(group.sentence + likewise(group.others));
-    }
-    return texts;
+    return mapped(groups_, [](const Group& group) { return group.sentence + likewise(group.others); });
 }
 
 std::vector<std::string> Notes::take() {

@@ -2,10 +2,7 @@
 #include "lib/fabric/fabric.h"
 
 #include "lib/base/format.h"
-#include "lib/base/lists.h"
 #include "lib/fabric/readers.h"
-
-#include <algorithm>
 
 namespace rdma_nccl {
 
@@ -30,18 +27,6 @@ double netdev_speed(const Fabric& fabric, const Hca& hca, const Port& port) {
 }
 
 } // namespace
-
-double Port::believable_rate_gbps() const {
-    return std::max(rate_is_default ? 0 : rate_gbps, netdev_gbps);
-}
-
-const Hca* Fabric::find_hca(std::string_view name) const {
-    return find_by(hcas, &Hca::name, name);
-}
-
-const Netdev* Fabric::find_netdev(std::string_view name) const {
-    return find_by(netdevs, &Netdev::name, name);
-}
 
 const Port* Fabric::find_port(std::string_view hca, unsigned number) const {
     const Hca* const found = find_hca(hca);

@@ -4,10 +4,12 @@
 #pragma once
 
 #include "lib/base/cpu_set.h"
+#include "lib/base/lists.h"
 #include "lib/base/result.h"
 #include "lib/net/ip.h"
 #include "lib/sys/sysroot.h"
 
+#include <algorithm>
 #include <chrono>
 #include <optional>
 #include <set>
@@ -53,7 +55,7 @@ struct Port {
     std::vector<std::string> problems; ///< files that could not be read or parsed, as text
 
     /// Returns the greater of the two rates, 0 when unknown. Rate files can be wrong: see `rate_is_default`.
-    [[nodiscard]] double believable_rate_gbps() const;
+    [[nodiscard]] double believable_rate_gbps() const { return std::max(rate_is_default ? 0 : rate_gbps, netdev_gbps); }
 };
 
 /// This process's access to the device file of an HCA's verbs.
@@ -132,9 +134,11 @@ struct Fabric {
     std::vector<std::string> problems; ///< of whole directories; a single bad file is noted at its item
 
     /// Returns nullptr if there is none of that name.
-    [[nodiscard]] const Hca* find_hca(std::string_view name) const;
+    [[nodiscard]] const Hca* find_hca(std::string_view name) const { return find_by(hcas, &Hca::name, name); }
     [[nodiscard]] const Port* find_port(std::string_view hca, unsigned number) const;
-    [[nodiscard]] const Netdev* find_netdev(std::string_view name) const;
+    [[nodiscard]] const Netdev* find_netdev(std::string_view name) const {
+        return find_by(netdevs, &Netdev::name, name);
+    }
 };
 
 /// "mlx5_1:1", as NCCL_IB_HCA names a port.

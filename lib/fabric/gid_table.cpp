@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lib/base/format.h"
+#include "lib/base/lists.h"
 #include "lib/fabric/kernel_text.h"
 #include "lib/fabric/readers.h"
 
 #include <algorithm>
 #include <cerrno>
-#include <iterator>
 #include <utility>
 
 namespace rdma_nccl {
@@ -177,7 +177,7 @@ void read_gid_tables(const SysRoot& root, Hca& hca, const std::vector<Netdev>* n
         }
         Notes notes;
         read_gids(root, path, port, netdevs ? std::optional(expected_gids(*netdevs, hca, port)) : std::nullopt, notes);
-        std::ranges::move(notes.take(), std::back_inserter(port.problems));
+        append(port.problems, notes.take());
         for (const auto& gid : port.gids) {
             if (!gid.netdev.empty() && hca.netdevs.size() < max_netdevs &&
                 std::ranges::find(hca.netdevs, gid.netdev) == hca.netdevs.end()) {

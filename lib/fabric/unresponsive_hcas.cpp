@@ -1,12 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lib/base/forked_worker.h"
 #include "lib/base/format.h"
-#include "lib/base/unique_fd.h"
 #include "lib/fabric/fabric.h"
 
 #include <algorithm>
 #include <array>
-#include <fcntl.h>
 
 namespace rdma_nccl {
 
@@ -47,21 +45,19 @@ void ask(const SysRoot& root, const std::vector<Question>& all, std::size_t next
 /// number. The child ends with this function.
 Result<std::size_t> first_unanswered(const SysRoot& root, const std::vector<Question>& all, std::size_t next,
                                      milliseconds limit, Clock::time_point last_deadline) {
-    std::array<int, 2> ends{};
-    if (::pipe2(ends.data(), O_CLOEXEC) != 0) {
+    auto pipe = open_pipe();
+    if (!pipe) {
         return os_failure("pipe");
     }
-    const UniqueFd reader(ends[0]);
-    UniqueFd writer(ends[1]);
-    const auto child =
-        Child::start([&] { ask(root, all, next, writer.get()); }, std::array{writer.get(), root.descriptor()});
+    const int out = pipe->writer.get();
+    const auto child = Child::start([&] { ask(root, all, next, out); }, std::array{out, root.descriptor()});
     if (!child) {
         return os_failure("fork");
     }
-    writer.reset(); // so that the child's end is noticed
+    pipe->writer.reset(); // so that the child's end is noticed
     auto deadline = std::min(Clock::now() + limit, last_deadline);
     while (next < all.size()) {
-        pollfd waiting{reader.get(), POLLIN, 0};
+        pollfd waiting{pipe->reader.get(), POLLIN, 0};
         const int ready = poll_until({&waiting, 1}, deadline);
         if (ready < 0 && errno == EINTR) {
             continue;
@@ -70,7 +66,7 @@ Result<std::size_t> first_unanswered(const SysRoot& root, const std::vector<Ques
             break;
         }
         std::array<char, 256> bytes{};
-        const ssize_t count = ::read(reader.get(), bytes.data(), bytes.size());
+        const ssize_t count = ::read(pipe->reader.get(), bytes.data(), bytes.size());
         if (count <= 0) {
             return fail("the child that asks the devices has ended early");
         }

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lib/nccl/model.h"
 
+#include "lib/base/lists.h"
+
 #include <algorithm>
-#include <iterator>
 #include <string_view>
 
 namespace rdma_nccl {
@@ -98,8 +99,7 @@ std::vector<std::string> nccl_interfaces(const Fabric& fabric, const NcclInterfa
     };
     const Names all = candidates(fabric, environment);
     for (const std::string_view prefix : {"ib", "", "docker", "lo", "virbr"}) { // "": all but the last three
-        Names names;
-        std::ranges::copy_if(all, std::back_inserter(names), [&](std::string_view name) {
+        auto names = selected(all, [&](std::string_view name) {
             return prefix.empty() ? !is_last_resort(name) : name.starts_with(prefix);
         });
         if (!names.empty()) {

@@ -30,10 +30,6 @@ DialAttempt::DialAttempt(const IpAddress& address, std::uint16_t port, Session s
     }
 }
 
-short DialAttempt::events() const {
-    return static_cast<short>(connected_ ? POLLIN : POLLOUT);
-}
-
 void DialAttempt::go_on() {
     if (!connected_) {
         error_ = connection_error(fd());

@@ -18,7 +18,8 @@ public:
 
     /// Returns the descriptor to poll for events(): output until TCP is connected, then input. -1 after a failure.
     [[nodiscard]] int fd() const { return connection_ ? connection_->fd() : -1; }
-    [[nodiscard]] short events() const; ///< flags of poll(2); epoll(7) has the same values
+    /// Returns flags of poll(2); epoll(7) has the same values.
+    [[nodiscard]] short events() const { return static_cast<short>(connected_ ? POLLIN : POLLOUT); }
     /// Call this when fd() is ready.
     void go_on();
     [[nodiscard]] bool is_proven() const { return connection_ && connection_->is_proven(); }

@@ -2,6 +2,7 @@
 #include "lib/net/listeners.h"
 
 #include "lib/base/format.h"
+#include "lib/base/lists.h"
 #include "lib/base/text.h"
 #include "lib/base/unique_fd.h"
 #include "lib/sys/sysroot.h"
@@ -90,8 +91,8 @@ Result<void> add_listeners(int socket, int family, std::span<const std::uint16_t
         if (answer.error != 0) {
             return failed(answer.error);
         }
-        std::ranges::copy_if(answer.listeners, std::back_inserter(found),
-                             [&](const auto& one) { return std::ranges::find(ports, one.port) != ports.end(); });
+        const auto is_wanted = [&](const auto& one) { return std::ranges::find(ports, one.port) != ports.end(); };
+        append(found, selected(answer.listeners, is_wanted));
         found.resize(std::min(found.size(), most_listeners));
         if (answer.complete) {
             return {};

@@ -129,10 +129,6 @@ void end_with_reset(int socket) {
     (void)::setsockopt(socket, SOL_SOCKET, SO_LINGER, &reset, sizeof reset);
 }
 
-void close_without_trace(UniqueFd socket) {
-    end_with_reset(socket.get());
-}
-
 std::optional<IpAddress> address_of(const sockaddr* address) {
     if (address == nullptr) {
         return std::nullopt;

@@ -51,9 +51,6 @@ void watch_connection(int socket);
 /// Makes closing send a reset instead of leaving TIME_WAIT, in which some programs could not bind the port.
 void end_with_reset(int socket);
 
-/// Closes the socket in that way now.
-void close_without_trace(UniqueFd socket);
-
 // Conversion of IP addresses to and from the kernel's form.
 
 /// Returns nullopt for a null pointer and for families other than AF_INET and AF_INET6.

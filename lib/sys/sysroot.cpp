@@ -86,12 +86,9 @@ constexpr unsigned most_links = 40; // the kernel's limit, path_resolution(7)
 
 /// Appends the parts of a path to the stack `ahead`, the first part last.
 void go_through(std::string_view path, std::vector<std::string>& ahead) {
-    const auto parts = split(path, '/');
-    for (auto part = parts.rbegin(); part != parts.rend(); ++part) {
-        if (!part->empty() && *part != ".") {
-            ahead.emplace_back(*part);
-        }
-    }
+    auto parts = split(path, '/');
+    std::erase_if(parts, [](std::string_view part) { return part.empty() || part == "."; });
+    ahead.insert(ahead.end(), parts.rbegin(), parts.rend());
 }
 
 /// Returns an absolute path in the form for system calls that take the root's descriptor.

@@ -2,6 +2,7 @@
 // Finds each driver's byte counters. Their names come from Linux: drivers/infiniband/core/sysfs.c for counters/, and
 // hw/bnxt_re, hw/efa, hw/mana, hw/irdma, hw/ionic, hw/erdma, sw/rxe for hw_counters.
 #include "lib/base/format.h"
+#include "lib/base/lists.h"
 #include "lib/base/text.h"
 #include "lib/fabric/kernel_text.h"
 #include "lib/traffic/traffic.h"
@@ -49,13 +50,8 @@ bool count_in_container(const SysRoot& root, const Netdev& netdev) {
 
 std::vector<const Netdev*> counted_netdevs(const SysRoot& root, const Fabric& fabric) {
     const auto those_that = [&](bool (*counts)(const SysRoot&, const Netdev&)) {
-        std::vector<const Netdev*> netdevs;
-        for (const auto& netdev : fabric.netdevs) {
-            if (counts(root, netdev)) {
-                netdevs.push_back(&netdev);
-            }
-        }
-        return netdevs;
+        const auto all = mapped(fabric.netdevs, [](const Netdev& netdev) { return &netdev; });
+        return selected(all, [&](const Netdev* netdev) { return counts(root, *netdev); });
     };
     auto counted = those_that(count_outside);
     std::erase_if(counted, [all = counted](const Netdev* netdev) {
@@ -351,10 +347,6 @@ std::string_view name_of(ByteSource source) {
     return names.at(static_cast<std::size_t>(source));
 }
 
-std::string PortSource::name() const {
-    return port_name(hca, port);
-}
-
 milliseconds TrafficSources::counter_latency() const {
     const auto slowest = std::ranges::max_element(ports, {}, &PortSource::counter_latency);
     return slowest == ports.end() ? milliseconds(0) : slowest->counter_latency;
@@ -372,9 +364,8 @@ TrafficSources traffic_sources(const SysRoot& root, const Fabric& fabric, std::s
             sources.ports.push_back(std::move(source));
         }
     }
-    for (const Netdev* netdev : counted_netdevs(root, fabric)) {
-        sources.netdevs.push_back(source_of(root, fabric, *netdev));
-    }
+    sources.netdevs =
+        mapped(counted_netdevs(root, fabric), [&](const Netdev* netdev) { return source_of(root, fabric, *netdev); });
     return sources;
 }
 

@@ -183,14 +183,14 @@ Traffic TrafficMeter::last() const {
 TrafficSample read_traffic(const SysRoot& root, const TrafficSources& sources) {
     TrafficSample sample;
     sample.time = std::chrono::steady_clock::now();
-    for (const auto& port : sources.ports) {
-        sample.ports.push_back({read_sum(root, port.tx), read_sum(root, port.rx)});
-    }
-    for (const auto& netdev : sources.netdevs) {
+    sample.ports = mapped(sources.ports, [&root](const PortSource& port) {
+        return TrafficSample::Pair{read_sum(root, port.tx), read_sum(root, port.rx)};
+    });
+    sample.netdevs = mapped(sources.netdevs, [&root](const NetdevSource& netdev) {
         const auto directory = format_text("/sys/class/net/{}/statistics", netdev.name);
-        sample.netdevs.push_back(
-            {read_count(root, directory + "/tx_bytes"), read_count(root, directory + "/rx_bytes")});
-    }
+        return TrafficSample::Pair{read_count(root, directory + "/tx_bytes"),
+                                   read_count(root, directory + "/rx_bytes")};
+    });
     return sample;
 }
 

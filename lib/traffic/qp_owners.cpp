@@ -122,13 +122,10 @@ void QpCounts::add_one(Octets attributes) {
 }
 
 std::vector<QpOwner> QpCounts::owners(std::string_view hca) const {
-    std::vector<QpOwner> all;
-    all.reserve(counts_.size());
-    for (const auto& [owner, count] : counts_) {
-        const auto& [port, pid, kernel_user] = owner;
-        all.push_back({std::string(hca), port, pid, kernel_user, count});
-    }
-    return all;
+    return mapped(counts_, [hca](const auto& entry) {
+        const auto& [port, pid, kernel_user] = entry.first;
+        return QpOwner{std::string(hca), port, pid, kernel_user, entry.second};
+    });
 }
 
 // --- Questions to the kernel ---

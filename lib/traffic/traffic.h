@@ -48,7 +48,7 @@ struct PortSource {
     bool expected = false; ///< a port that NCCL was told to use
 
     /// Returns "mlx5_1:1".
-    [[nodiscard]] std::string name() const;
+    [[nodiscard]] std::string name() const { return port_name(hca, port); }
 };
 
 /// The relation of an interface's bytes to RDMA.

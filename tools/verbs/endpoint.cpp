@@ -44,11 +44,6 @@ Result<void> check_settings(const VerbsSettings& settings) {
     return {};
 }
 
-/// RoCE v2 uses IPv4 or IPv6, depending on the GID; the two cannot connect.
-bool families_differ(const VerbsAddress& a, const VerbsAddress& b) {
-    return a.ethernet && a.gid.is_ipv4() != b.gid.is_ipv4();
-}
-
 /// The first half of the memory is the source of own writes, the second half the destination of the peer's. Both may be
 /// in use at once.
 class RcEnd final : public VerbsEndpoint {
@@ -83,7 +78,8 @@ public:
         }
         peer_ = peer;
         link_ = link_to(*port_, peer, mtu);
-        if (families_differ(address_, peer)) {
+        // RoCE v2 uses IPv4 or IPv6, depending on the GID; the two cannot connect.
+        if (address_.ethernet && address_.gid.is_ipv4() != peer.gid.is_ipv4()) {
             return failed(
                 {VerbsCause::WrongGid,
                  format_text(

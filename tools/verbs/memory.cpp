@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "tools/verbs/memory.h"
+#include "tools/verbs/port.h"
 
 #include "lib/base/format.h"
 #include "lib/base/unique_fd.h"

@@ -1,23 +1,35 @@
 // SPDX-License-Identifier: Apache-2.0
-// An opened HCA port, and libibverbs, which is loaded when needed, because the command must also start without it. Only
-// files that need its types include this one; without its headers at build time there are no such files. Errors do not
-// name the port: the caller knows it, and adds it with the node's name.
+// An opened HCA port, and memory that is registered at it, of the host or of an NVIDIA GPU. libibverbs is loaded when
+// needed, because the command must also start without it. Only files that need its types include this one. Errors do
+// not name the port: the caller knows it, and adds it with the node's name.
 #pragma once
 
 #include "config.h"
 #include "lib/base/dynamic_symbols.h"
 #include "lib/base/result.h"
-
-#ifdef HAVE_IBVERBS
-
 #include "lib/net/ip.h"
 #include "tools/verbs/rail.h"
 
-#include <infiniband/verbs.h>
+#include <cstddef>
+#include <cstdint>
 #include <memory>
+#include <span>
 #include <utility>
 
+#ifdef HAVE_IBVERBS
+#include <infiniband/verbs.h>
+#endif
+
 namespace rdma_nccl {
+
+/// Fills memory with bytes that are unlikely to be there by chance: all words of eight bytes differ, also between
+/// seeds. `offset`: offset of the first byte in the whole pattern, a multiple of 8.
+void fill_pattern(std::span<std::byte> bytes, std::uint64_t seed, std::size_t offset);
+
+/// Returns true if the bytes contain the pattern.
+bool has_pattern(std::span<const std::byte> bytes, std::uint64_t seed, std::size_t offset);
+
+#ifdef HAVE_IBVERBS
 
 /// The functions of libibverbs that are used, with the signatures of the library's current interface. The macros of
 /// verbs.h with the same names do not apply. Posting and polling use the device's context (inline functions of
@@ -87,6 +99,40 @@ Result<void> keep(std::optional<T>& place, Result<T> value) {
 /// Returns "n01 mlx5_0:1" with the kernel's host name, for callers that do not know the node's name.
 std::string port_here(const PairRail& rail);
 
-} // namespace rdma_nccl
+class GpuMemory;
+
+class VerbsMemory {
+public:
+    enum class Order {
+        Strict,
+        Relaxed, ///< PCIe may reorder writes: faster on some hosts, but not for polled memory
+    };
+    /// Whole pages, zeroed. Clearing them is the first touch, which places them on the NUMA node of the calling thread.
+    static Result<VerbsMemory> of_host(const VerbsPort& port, std::size_t bytes, Order order);
+    static Result<VerbsMemory> of_gpu(const VerbsPort& port, std::size_t bytes, unsigned gpu);
+
+    [[nodiscard]] std::uint64_t address() const { return address_; }
+    [[nodiscard]] std::uint32_t local_key() const { return region_->lkey; }
+    [[nodiscard]] std::uint32_t remote_key() const { return region_->rkey; }
+    /// Returns nullptr for GPU memory.
+    [[nodiscard]] std::byte* host() const { return pages_.get(); }
+
+    /// Fills `size` bytes, from `offset` on, with the pattern.
+    Result<void> fill(std::size_t offset, std::size_t size, std::uint64_t seed);
+    /// Returns whether these bytes contain the pattern.
+    [[nodiscard]] Result<bool> is_filled(std::size_t offset, std::size_t size, std::uint64_t seed) const;
+
+private:
+    struct Unmap {
+        std::size_t bytes;
+        void operator()(std::byte* pages) const;
+    };
+    std::uint64_t address_ = 0;
+    std::unique_ptr<std::byte, Unmap> pages_{nullptr, Unmap{0}};
+    std::shared_ptr<GpuMemory> gpu_;
+    VerbsRegion region_; ///< last, so that it is destroyed first
+};
 
 #endif
+
+} // namespace rdma_nccl

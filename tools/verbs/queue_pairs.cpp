@@ -4,12 +4,12 @@
 #ifdef HAVE_IBVERBS
 
 #include "lib/base/format.h"
+#include "lib/base/lists.h"
 
 #include <algorithm>
 #include <array>
 #include <cerrno>
 #include <cstring>
-#include <iterator>
 #include <random>
 
 namespace rdma_nccl {
@@ -170,9 +170,7 @@ Result<VerbsQueues> VerbsQueues::make(const VerbsPort& port, unsigned count, uns
 }
 
 std::vector<std::uint32_t> VerbsQueues::numbers() const {
-    std::vector<std::uint32_t> numbers;
-    std::ranges::transform(pairs_, std::back_inserter(numbers), [](const auto& pair) { return pair->qp_num; });
-    return numbers;
+    return mapped(pairs_, [](const VerbsQueuePair& pair) { return pair->qp_num; });
 }
 
 int VerbsQueues::connect(const VerbsPort& port, const VerbsAddress& peer, unsigned mtu, const VerbsService& service) {

@@ -3,7 +3,7 @@
 #pragma once
 
 #include "tools/verbs/endpoint.h"
-#include "tools/verbs/memory.h"
+#include "tools/verbs/port.h"
 
 #ifdef HAVE_IBVERBS
 

@@ -2,6 +2,7 @@
 #include "tools/verbs/tcp_bandwidth.h"
 
 #include "lib/base/format.h"
+#include "lib/base/lists.h"
 #include "lib/net/tcp.h"
 #include "tools/verbs/figures.h"
 
@@ -56,12 +57,7 @@ void attend(std::vector<pollfd>& sockets, Clock::time_point end, const Stop& sto
 }
 
 std::vector<pollfd> watched(const std::vector<UniqueFd>& sockets, short events) {
-    std::vector<pollfd> list;
-    list.reserve(sockets.size());
-    for (const auto& socket : sockets) {
-        list.push_back({socket.get(), events, 0});
-    }
-    return list;
+    return mapped(sockets, [events](const UniqueFd& socket) { return pollfd{socket.get(), events, 0}; });
 }
 
 std::vector<UniqueFd> accept_all(int listener, unsigned connections, const Stop& stop) {
@@ -177,8 +173,8 @@ Result<TcpBandwidth> send_tcp(const IpAddress& from, const IpAddress& to, std::u
         }
         return count;
     });
-    for (auto& socket : *sockets) {
-        close_without_trace(std::move(socket)); // unsent data need not arrive
+    for (const auto& socket : *sockets) {
+        end_with_reset(socket.get()); // unsent data need not arrive
     }
     if (error != 0) {
         return failed("lost the connection to", to, error);

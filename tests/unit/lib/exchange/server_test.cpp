@@ -270,7 +270,7 @@ TEST_F(ExchangeServerTest, ANodeThatIsGoneWhenItIsWrittenToIsToldToTheOthers) {
     for (const auto& stranger : strangers) {
         ASSERT_TRUE(say(stranger, "x"));
     }
-    close_without_trace(lost.take_socket());
+    end_with_reset(lost.take_socket().get());
     pause->over.set_value();
     const auto answer = head.hear();
     ASSERT_TRUE(answer);
@@ -408,7 +408,7 @@ TEST_F(ExchangeServerTest, StrangersAreSentAway) {
     const auto flood = connect_to(endpoint_.port);
     (void)say(flood, std::string(1U << 20U, 'x'));
     (void)connect_to(endpoint_.port); // and ends at once
-    close_without_trace(connect_to(endpoint_.port));
+    end_with_reset(connect_to(endpoint_.port).get());
     for (const auto* socket : {&almost, &browser, &flood}) {
         EXPECT_EQ(hear(*socket, 1), ""); // not a word
         EXPECT_TRUE(is_ended(*socket));
@@ -843,7 +843,7 @@ TEST(ExchangeClientTest, SrunThatEndsIsAnError) {
     const std::vector<std::function<void(Channel&)>> ends = {
         [](Channel& /*node*/) {},
         [](Channel& node) { EXPECT_TRUE(node.hear()); },
-        [](Channel& node) { close_without_trace(node.take_socket()); },
+        [](Channel& node) { end_with_reset(node.take_socket().get()); },
         [](Channel& node) {
             EXPECT_TRUE(node.hear());
             node.queue(R"({"agreed":{}})");

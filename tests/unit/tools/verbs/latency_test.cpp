@@ -5,7 +5,7 @@
 #include "tools/verbs/endpoint.h"
 #include "tools/verbs/errors.h"
 #include "tools/verbs/figures.h"
-#include "tools/verbs/memory.h"
+#include "tools/verbs/port.h"
 
 #include "lib/net/tcp.h"
 #include "lib/sys/affinity.h"
