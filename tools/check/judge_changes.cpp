@@ -4,7 +4,6 @@
 #include "tools/check/judge.h"
 
 #include <algorithm>
-#include <initializer_list>
 
 namespace rdma_nccl::check {
 
@@ -12,12 +11,12 @@ namespace {
 
 /// Damage on the wire or at the port, whatever the load (InfiniBand Architecture Specification, PortCounters; on RoCE,
 /// packets with a wrong checksum).
-constexpr std::initializer_list<std::string_view> link_errors = {"symbol_error",
-                                                                 "link_error_recovery",
-                                                                 "port_rcv_errors",
-                                                                 "local_link_integrity_errors",
-                                                                 "excessive_buffer_overrun_errors",
-                                                                 "rx_icrc_encapsulated"};
+const std::vector<std::string_view> link_errors = {"symbol_error",
+                                                   "link_error_recovery",
+                                                   "port_rcv_errors",
+                                                   "local_link_integrity_errors",
+                                                   "excessive_buffer_overrun_errors",
+                                                   "rx_icrc_encapsulated"};
 
 struct Change {
     std::uint64_t count = 0;
@@ -27,7 +26,7 @@ struct Change {
 
 /// Returns the largest increase among the counters `names` of an item. A counter that decreased was reset and does not
 /// count.
-Change growth(const Facts& facts, const std::string& item, std::initializer_list<std::string_view> names) {
+Change growth(const Facts& facts, const std::string& item, const std::vector<std::string_view>& names) {
     Change change;
     for (const std::string_view name : names) {
         const auto key = format_text("{} {}", item, name);

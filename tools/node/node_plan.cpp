@@ -14,12 +14,11 @@
 
 namespace rdma_nccl {
 
-namespace {
-
-/// Returns a number that Slurm sets for the step, the node or the task.
 std::optional<unsigned> slurm_number(const Environment& environment, std::string_view name) {
     return parse_number<unsigned>(environment.get(name).value_or(""));
 }
+
+namespace {
 
 /// Returns whether this process is in a step that the plugin has set up.
 bool set_up_by_plugin(const Environment& environment, const Step& step) {

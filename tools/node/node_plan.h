@@ -43,6 +43,9 @@ struct NodePlan {
     [[nodiscard]] int exit_code() const;
 };
 
+/// Returns a number that Slurm sets for the step, the node or the task.
+std::optional<unsigned> slurm_number(const Environment& environment, std::string_view name);
+
 /// Reads the node and makes the plan. Inside a step that the plugin has set up, the plugin's values count, unless
 /// `options` has settings: then the user wants to see their effect. Places the ranks of this process's step; outside a
 /// step, as many as the node has GPUs. `timeout` is as in inspect_node().
