@@ -202,13 +202,9 @@ private:
     }
 
     void note_far_ranks() {
-        std::vector<std::size_t> far;
-        for (std::size_t rank = 0; rank < placement_.ranks.size(); ++rank) {
-            const Distance distance = placement_.ranks[rank].gpu_to_cpus;
-            if (distance == Distance::SamePackage || distance == Distance::Other) {
-                far.push_back(rank);
-            }
-        }
+        const auto far = positions_where(placement_.ranks, [](const RankPlacement& rank) {
+            return rank.gpu_to_cpus == Distance::SamePackage || rank.gpu_to_cpus == Distance::Other;
+        });
         if (!far.empty()) {
             placement_.notes.push_back(format_text("{}: not all of the CPUs are near the GPU", ranks_text(far)));
         }

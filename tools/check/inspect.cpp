@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "tools/check/inspect.h"
+#include "tools/check/facts.h"
 
 #include "lib/base/format.h"
 #include "lib/base/lists.h"

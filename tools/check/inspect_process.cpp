@@ -6,7 +6,7 @@
 #include "lib/base/text.h"
 #include "lib/base/unique_fd.h"
 #include "lib/net/message.h"
-#include "tools/check/inspect.h"
+#include "tools/check/facts.h"
 #include "tools/check/judge.h"
 
 #include <algorithm>
