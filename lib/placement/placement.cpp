@@ -3,6 +3,7 @@
 
 #include "lib/base/format.h"
 #include "lib/base/lists.h"
+#include "lib/base/text.h"
 
 #include <algorithm>
 #include <map>
@@ -11,9 +12,6 @@
 namespace rdma_nccl {
 
 namespace {
-
-/// With this many cores or more, one is left for NCCL's proxy thread.
-constexpr std::size_t cores_with_room = 4;
 
 GpuNumbers identity(std::size_t count) {
     GpuNumbers numbers(count);
@@ -72,11 +70,7 @@ std::string ranks_text(const std::vector<std::size_t>& ranks) {
     if (ranks.back() - ranks.front() + 1 == ranks.size()) {
         return format_text("ranks {} to {}", ranks.front(), ranks.back());
     }
-    std::string text = "ranks";
-    for (const auto rank : ranks) {
-        text += format_text("{} {}", rank == ranks.front() ? "" : ",", rank);
-    }
-    return text;
+    return "ranks " + joined(mapped(ranks, [](std::size_t rank) { return std::to_string(rank); }));
 }
 
 class Planner {
@@ -233,6 +227,7 @@ private:
 } // namespace
 
 std::size_t RankPlacement::threads() const {
+    constexpr std::size_t cores_with_room = 4; // for NCCL's proxy thread
     return source == CpuSource::Scarce ? 1 : std::max<std::size_t>(cores >= cores_with_room ? cores - 1 : cores, 1);
 }
 

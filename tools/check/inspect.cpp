@@ -241,8 +241,8 @@ void inspect_counts(const SysRoot& root, Facts& facts) {
             facts.now.counts.emplace(format_text("{} {}", item, name), *value * unit);
         }
     };
-    for (const auto& port :
-         ports_of(facts)) { // ports that are down, too: their counters show it when they are up again
+    // Ports that are down, too: their counters show it when they are up again.
+    for (const auto& port : ports_of(facts)) {
         if (!port.hca.answers) {
             continue;
         }

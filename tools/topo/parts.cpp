@@ -205,11 +205,7 @@ std::vector<DeviceTree> device_trees(const NodePlan& node) {
 
 /// Returns text like "0,1,5".
 std::string number_list(const auto& numbers) {
-    std::string text;
-    for (const auto number : numbers) {
-        text += format_text("{}{}", text.empty() ? "" : ",", number);
-    }
-    return text;
+    return joined(mapped(numbers, [](auto number) { return std::to_string(number); }), ",");
 }
 
 /// "local rank 3", "local ranks 0,1,5"
