@@ -2,6 +2,7 @@
 #pragma once
 
 #include <algorithm>
+#include <cstddef>
 #include <functional>
 #include <iterator>
 #include <type_traits>
@@ -29,6 +30,17 @@ std::vector<T> selected(const std::vector<T>& list, auto wanted) {
     std::vector<T> results;
     std::ranges::copy_if(list, std::back_inserter(results), wanted);
     return results;
+}
+
+/// Returns the positions of the items of a list for which `wanted`, a function or a member, is true.
+std::vector<std::size_t> positions_where(const auto& list, auto wanted) {
+    std::vector<std::size_t> positions;
+    for (std::size_t i = 0; i < list.size(); ++i) {
+        if (std::invoke(wanted, list[i])) {
+            positions.push_back(i);
+        }
+    }
+    return positions;
 }
 
 /// Returns what `function` gives for each item with the other one in its place, as far as there are both.

@@ -3,6 +3,7 @@
 
 #include "lib/base/format.h"
 #include "lib/base/lists.h"
+#include "lib/base/text.h"
 
 #include <algorithm>
 #include <map>
@@ -11,9 +12,6 @@
 namespace rdma_nccl {
 
 namespace {
-
-/// With this many cores or more, one is left for NCCL's proxy thread.
-constexpr std::size_t cores_with_room = 4;
 
 GpuNumbers identity(std::size_t count) {
     GpuNumbers numbers(count);
@@ -72,11 +70,7 @@ std::string ranks_text(const std::vector<std::size_t>& ranks) {
     if (ranks.back() - ranks.front() + 1 == ranks.size()) {
         return format_text("ranks {} to {}", ranks.front(), ranks.back());
     }
-    std::string text = "ranks";
-    for (const auto rank : ranks) {
-        text += format_text("{} {}", rank == ranks.front() ? "" : ",", rank);
-    }
-    return text;
+    return "ranks " + joined(mapped(ranks, [](std::size_t rank) { return std::to_string(rank); }));
 }
 
 class Planner {
@@ -202,13 +196,9 @@ private:
     }
 
     void note_far_ranks() {
-        std::vector<std::size_t> far;
-        for (std::size_t rank = 0; rank < placement_.ranks.size(); ++rank) {
-            const Distance distance = placement_.ranks[rank].gpu_to_cpus;
-            if (distance == Distance::SamePackage || distance == Distance::Other) {
-                far.push_back(rank);
-            }
-        }
+        const auto far = positions_where(placement_.ranks, [](const RankPlacement& rank) {
+            return rank.gpu_to_cpus == Distance::SamePackage || rank.gpu_to_cpus == Distance::Other;
+        });
         if (!far.empty()) {
             placement_.notes.push_back(format_text("{}: not all of the CPUs are near the GPU", ranks_text(far)));
         }
@@ -237,6 +227,7 @@ private:
 } // namespace
 
 std::size_t RankPlacement::threads() const {
+    constexpr std::size_t cores_with_room = 4; // for NCCL's proxy thread
     return source == CpuSource::Scarce ? 1 : std::max<std::size_t>(cores >= cores_with_room ? cores - 1 : cores, 1);
 }
 

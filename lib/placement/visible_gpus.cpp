@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "lib/placement/visible_gpus.h"
+#include "lib/placement/placement.h"
 
 #include "lib/base/format.h"
 #include "lib/base/lists.h"
@@ -104,16 +104,6 @@ std::optional<Granted> find_granted(const Environment& environment) {
 }
 
 using Positions = std::vector<std::size_t>;
-
-Positions positions_where(std::span<const Gpu> gpus, auto is_meant) {
-    Positions positions;
-    for (std::size_t i = 0; i < gpus.size(); ++i) {
-        if (is_meant(gpus[i])) {
-            positions.push_back(i);
-        }
-    }
-    return positions;
-}
 
 /// Returns the GPUs that indices count. On a node with GPUs of both vendors only NVIDIA's count, as NCCL runs on those.
 Positions countable(std::span<const Gpu> gpus) {

@@ -3,7 +3,7 @@
 #pragma once
 
 #include "lib/fabric/fabric.h"
-#include "lib/placement/visible_gpus.h"
+#include "lib/placement/placement.h"
 #include "lib/plan/variables.h"
 #include "lib/settings/settings.h"
 #include "lib/slurm/step.h"

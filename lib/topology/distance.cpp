@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "lib/topology/distance.h"
+#include "lib/topology/topology.h"
 
 #include "lib/fabric/pci.h"
 
@@ -55,11 +55,7 @@ public:
         for (std::size_t device = 0; device < distances.size(); ++device) {
             const auto& row = distances[device];
             const auto least = std::ranges::min(row);
-            for (std::size_t hca = 0; hca < row.size(); ++hca) {
-                if (row[hca] == least) {
-                    nearest_[device].push_back(hca);
-                }
-            }
+            nearest_[device] = positions_where(row, [least](Distance distance) { return distance == least; });
         }
     }
 

@@ -15,7 +15,7 @@ import unittest
 from cluster_test import Cluster, ClusterTest, main
 
 SECONDS = 60
-MARK = "rdma-nccl-7c1e: "  # tools/check/drain.h
+MARK = "rdma-nccl-7c1e: "  # tools/check/check.h
 REASON = MARK + "port.count: 7 ports for NCCL, 8 expected"
 
 

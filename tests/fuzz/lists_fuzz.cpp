@@ -5,7 +5,7 @@
 #include "lib/base/text.h"
 #include "lib/fabric/readers.h"
 #include "lib/net/ip.h"
-#include "lib/placement/visible_gpus.h"
+#include "lib/placement/placement.h"
 #include "lib/plan/port_block.h"
 #include "lib/plan/variables.h"
 #include "lib/slurm/step.h"

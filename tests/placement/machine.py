@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 TESTS = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 TOPOLOGIES = os.path.join(TESTS, "data", "topology")
 
-# From near to far, as lib/topology/distance.h has them.
+# From near to far, as lib/topology/topology.h has them.
 DISTANCES = (
     "same-device one-switch several-switches host-bridge same-numa same-package other unknown".split()  # fmt: skip
 )

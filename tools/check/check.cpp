@@ -7,8 +7,7 @@
 #include "lib/base/text.h"
 #include "lib/sys/environment.h"
 #include "lib/sys/sysroot.h"
-#include "tools/check/drain.h"
-#include "tools/check/inspect.h"
+#include "tools/check/facts.h"
 #include "tools/check/judge.h"
 #include "tools/common/command_line.h"
 #include "tools/common/print.h"
@@ -232,8 +231,6 @@ struct CheckLine {
     bool health = false;
 };
 
-constexpr const char* health_state = "/var/lib/rdma-nccl/health.json"; // survives the reboot of a drained node
-
 int run_check(CheckLine& line) {
     auto& options = line.options;
     const bool quiet = !options.prometheus.empty() && !options.all;
@@ -244,7 +241,7 @@ int run_check(CheckLine& line) {
                    : quiet       ? Form::Quiet
                                  : Form::Text;
     if (line.health && options.state.empty() && ::geteuid() == 0) {
-        options.state = health_state;
+        options.state = "/var/lib/rdma-nccl/health.json"; // survives the reboot of a drained node
     }
     return run(options);
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "tools/check/drain.h"
+#include "tools/check/check.h"
 
 #include "lib/base/format.h"
 #include "lib/base/text.h"

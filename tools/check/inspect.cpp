@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "tools/check/inspect.h"
+#include "tools/check/facts.h"
 
 #include "lib/base/format.h"
 #include "lib/base/lists.h"
@@ -241,8 +241,8 @@ void inspect_counts(const SysRoot& root, Facts& facts) {
             facts.now.counts.emplace(format_text("{} {}", item, name), *value * unit);
         }
     };
-    for (const auto& port :
-         ports_of(facts)) { // ports that are down, too: their counters show it when they are up again
+    // Ports that are down, too: their counters show it when they are up again.
+    for (const auto& port : ports_of(facts)) {
         if (!port.hca.answers) {
             continue;
         }

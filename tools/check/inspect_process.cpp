@@ -6,7 +6,7 @@
 #include "lib/base/text.h"
 #include "lib/base/unique_fd.h"
 #include "lib/net/message.h"
-#include "tools/check/inspect.h"
+#include "tools/check/facts.h"
 #include "tools/check/judge.h"
 
 #include <algorithm>
@@ -23,8 +23,6 @@
 namespace rdma_nccl::check {
 
 namespace {
-
-constexpr std::size_t limits_size = 8192;
 
 /// Returns the words after `key` in the line that begins with it.
 std::vector<std::string_view> words_after(std::string_view text, std::string_view key) {
@@ -46,7 +44,8 @@ bool is_started_by_root(const SysRoot& root, std::string_view process) {
 }
 
 void read_limits_of(const SysRoot& root, const std::string& process, std::string whose, LimitFacts& facts) {
-    const auto text = root.read(format_text("/proc/{}/limits", process), limits_size);
+    constexpr std::size_t most = 8192;
+    const auto text = root.read(format_text("/proc/{}/limits", process), most);
     if (!text) {
         return;
     }
@@ -124,8 +123,6 @@ void inspect_limits(const SysRoot& root, const Environment& environment, Facts& 
 
 namespace {
 
-constexpr std::size_t most_output = 64 << 10;
-
 // Types of libibverbs (verbs.h), opaque here.
 struct Device;
 struct Context;
@@ -201,9 +198,10 @@ void inspect_library(const std::string& wanted, int output) {
 }
 
 std::string read_pipe(int fd) {
+    constexpr std::size_t most = 64 << 10;
     std::string text;
     std::array<char, 4096> buffer{};
-    for (ssize_t size = 1; size > 0 && text.size() < most_output;) {
+    for (ssize_t size = 1; size > 0 && text.size() < most;) {
         size = ::read(fd, buffer.data(), buffer.size());
         text.append(buffer.data(), size > 0 ? static_cast<std::size_t>(size) : 0);
     }

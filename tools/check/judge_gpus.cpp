@@ -12,20 +12,18 @@ namespace rdma_nccl::check {
 namespace {
 
 Finding judge_count(const Facts& facts, const Expectations& expected) {
-    std::size_t found = 0;
-    std::string undriven;
-    for (const auto& gpu : facts.fabric.gpus) {
-        const bool driven = gpu.vendor != "nvidia" || facts.kernel.nvidia_gpus.contains(gpu.pci);
-        found += driven ? 1 : 0;
-        undriven += driven ? "" : (undriven.empty() ? "" : ", ") + gpu.pci;
-    }
+    const auto undriven = selected(facts.fabric.gpus, [&facts](const Gpu& gpu) {
+        return gpu.vendor == "nvidia" && !facts.kernel.nvidia_gpus.contains(gpu.pci);
+    });
+    const auto found = facts.fabric.gpus.size() - undriven.size();
     Finding result{.id = "gpu.count",
                    .message = format_count(found, "GPU"),
                    .value = format_text("{}", found),
                    .evidence = "/sys/bus/pci/devices"};
     if (!undriven.empty()) {
         result.warn(
-            result.message + format_text(", and {} that the NVIDIA driver does not know", undriven),
+            result.message +
+                format_text(", and {} that the NVIDIA driver does not know", joined(mapped(undriven, &Gpu::pci))),
             "load the driver (modprobe nvidia); if it is, dmesg says why it refused (NVRM, Xid): reset the node");
         result.evidence = "/proc/driver/nvidia/gpus";
     }

@@ -3,6 +3,7 @@
 
 #include "config.h"
 #include "lib/base/format.h"
+#include "lib/base/lists.h"
 #include "lib/base/report_fields.h"
 #include "lib/base/text.h"
 #include "tools/check/judge.h"
@@ -75,10 +76,7 @@ std::string as_text(const Report& report, bool all, bool colours) {
     std::string text = format_text("{}: {}: {}\n", report.host, coloured(std::string(name_of(status)), colour, colours),
                                    counts_text(report.results));
     const auto groups = grouped(report.results);
-    std::size_t width = 0;
-    for (const auto& name : check_names()) {
-        width = std::max(width, name.id.size());
-    }
+    const auto width = std::ranges::max(mapped(check_names(), [](const CheckName& name) { return name.id.size(); }));
     for (const auto wanted : order) {
         const bool is_good = wanted == Status::Pass || wanted == Status::Skip;
         for (const auto& group : groups) {

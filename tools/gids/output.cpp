@@ -117,9 +117,6 @@ std::string gids_full_table(const GidsView& view) {
 
 namespace {
 
-constexpr std::string_view show_titles = "DEV\tPORT\tINDEX\tGID\t\t\t\t\tIPv4  \t\tVER\tDEV\n";
-constexpr std::string_view show_rulers = "---\t----\t-----\t---\t\t\t\t\t------------  \t---\t---\n";
-
 bool is_shown(const Gid& gid) {
     static const IpAddress bare_prefix = IpAddress::parse("fe80::").value();
     return gid.value != bare_prefix; // the Fabric has no empty slots
@@ -154,7 +151,8 @@ std::string show_gids_text(const GidsView& view) {
         }
     }
     std::ranges::sort(rows); // as text, like directories in `ls`: 10 before 2
-    std::string text = format_text("{}{}", show_titles, show_rulers);
+    std::string text = "DEV\tPORT\tINDEX\tGID\t\t\t\t\tIPv4  \t\tVER\tDEV\n"
+                       "---\t----\t-----\t---\t\t\t\t\t------------  \t---\t---\n";
     for (const auto& row : rows) {
         text += joined(row, "\t") + "\n";
     }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "tools/topo/parts.h"
+#include "tools/topo/topo.h"
 
 #include "lib/base/lists.h"
 #include "lib/base/text.h"

@@ -4,7 +4,6 @@
 #include "lib/base/text.h"
 #include "lib/plan/report.h"
 #include "tools/html/page.h"
-#include "tools/topo/parts.h"
 #include "tools/topo/topo.h"
 
 #include <algorithm>
@@ -158,14 +157,11 @@ struct RankTable {
 RankTable rank_table(const NodePlacement& placed) {
     RankTable table;
     table.rows.push_back({"Local rank", "GPU", "CPUs", "Cores", "Threads", "Memory", "First HCA", "Through"});
-    for (const auto& rank : placed.placement.ranks) {
-        table.rows.push_back(rank_row(placed, rank));
-    }
+    append(table.rows,
+           mapped(placed.placement.ranks, [&](const RankPlacement& rank) { return rank_row(placed, rank); }));
     for (std::size_t column = 0; column < column_count; ++column) {
-        int width = 0;
-        for (const auto& row : table.rows) {
-            width = std::max(width, text_width(row.at(column), 12));
-        }
+        const int width = std::ranges::max(
+            mapped(table.rows, [column](const TableRow& row) { return text_width(row.at(column), 12); }));
         table.columns.at(column + 1) = table.columns.at(column) + width + 20;
     }
     return table;

@@ -67,11 +67,8 @@ std::vector<GpuRow> gpu_rows(const NodePlan& node) {
         row.id = placed.gpu_ids.at(i);
         if (const auto& to_hcas = placed.placement.gpu_to_hca.at(i); !to_hcas.empty()) {
             row.distance = std::ranges::min(to_hcas);
-            for (std::size_t hca = 0; hca < to_hcas.size(); ++hca) {
-                if (to_hcas[hca] == row.distance) {
-                    row.nearest_hcas.push_back(placed.ports.at(hca));
-                }
-            }
+            row.nearest_hcas =
+                names_at(placed.ports, positions_where(to_hcas, [&row](Distance d) { return d == row.distance; }));
         }
         if (const auto* const gpu = gpu_at(node, i)) {
             row.pci = gpu->pci;

@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "tools/topo/parts.h"
+#include "tools/topo/topo.h"
 
 #include "lib/base/format.h"
 #include "lib/base/lists.h"
 #include "lib/base/text.h"
 #include "lib/fabric/pci.h"
-#include "tools/topo/topo.h"
 
 #include <algorithm>
 #include <map>
@@ -16,17 +15,6 @@
 namespace rdma_nccl {
 
 namespace {
-
-/// Returns the numbers of the local ranks for which `is_meant` is true.
-std::vector<std::size_t> ranks_where(const NodePlacement& placed, auto is_meant) {
-    std::vector<std::size_t> numbers;
-    for (std::size_t i = 0; i < placed.placement.ranks.size(); ++i) {
-        if (is_meant(placed.placement.ranks[i])) {
-            numbers.push_back(i);
-        }
-    }
-    return numbers;
-}
 
 // The devices.
 
@@ -70,8 +58,8 @@ std::string gpu_name(const std::string& id) {
 Part visible_gpu(const NodePlan& node, std::size_t number) {
     const auto& placed = node.places.placed;
     Part part{PartKind::Gpu, gpu_name(placed.gpu_ids.at(number))};
-    part.ranks =
-        ranks_where(placed, [&](const RankPlacement& rank) { return std::ranges::count(rank.gpus, number) > 0; });
+    part.ranks = positions_where(placed.placement.ranks,
+                                 [&](const RankPlacement& rank) { return std::ranges::count(rank.gpus, number) > 0; });
     const Gpu* const gpu = gpu_at(node, number);
     part.detail = gpu == nullptr ? "" : gpu->pci;
     part.hint = format_text("{}, {}, {}", part.label, or_unknown(part.detail),
@@ -87,13 +75,8 @@ Part visible_gpu(const NodePlan& node, std::size_t number) {
 
 /// Returns the indices of the HCA's ports among the used ports.
 std::vector<std::size_t> ports_of(const NodePlacement& placed, const std::string& hca) {
-    std::vector<std::size_t> ports;
-    for (std::size_t i = 0; i < placed.ports.size(); ++i) {
-        if (placed.ports[i].substr(0, placed.ports[i].rfind(':')) == hca) {
-            ports.push_back(i);
-        }
-    }
-    return ports;
+    return positions_where(placed.ports,
+                           [&hca](const std::string& port) { return port.substr(0, port.rfind(':')) == hca; });
 }
 
 Part hca_part(const NodePlan& node, const Hca& hca) {
@@ -104,7 +87,7 @@ Part hca_part(const NodePlan& node, const Hca& hca) {
     for (std::size_t i = 0; i < ports.size(); ++i) {
         part.label += (i == 0 ? ":" : ",") + placed.ports[ports[i]].substr(hca.name.size() + 1);
     }
-    part.ranks = ranks_where(placed, [&](const RankPlacement& rank) {
+    part.ranks = positions_where(placed.placement.ranks, [&](const RankPlacement& rank) {
         return !rank.hcas.empty() && std::ranges::count(ports, rank.hcas.front()) > 0;
     });
     part.hint =
@@ -222,11 +205,7 @@ std::vector<DeviceTree> device_trees(const NodePlan& node) {
 
 /// Returns text like "0,1,5".
 std::string number_list(const auto& numbers) {
-    std::string text;
-    for (const auto number : numbers) {
-        text += format_text("{}{}", text.empty() ? "" : ",", number);
-    }
-    return text;
+    return joined(mapped(numbers, [](auto number) { return std::to_string(number); }), ",");
 }
 
 /// "local rank 3", "local ranks 0,1,5"
@@ -236,8 +215,8 @@ std::string ranks_text(const std::vector<std::size_t>& ranks) {
 
 Part core_part(const NodePlan& node, const Core& core) {
     Part part{PartKind::Core};
-    part.ranks =
-        ranks_where(node.places.placed, [&](const RankPlacement& rank) { return rank.cpus.intersects(core.cpus); });
+    part.ranks = positions_where(node.places.placed.placement.ranks,
+                                 [&](const RankPlacement& rank) { return rank.cpus.intersects(core.cpus); });
     part.hint = format_text("CPU{} {}, package {}", core.cpus.size() == 1 ? "" : "s", core.cpus.list(), core.package);
     if (!part.ranks.empty()) {
         part.hint += "\n" + ranks_text(part.ranks);

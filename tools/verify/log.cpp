@@ -238,8 +238,6 @@ std::string log_text(const JudgedLog& judged, bool all) {
     return text;
 }
 
-constexpr std::size_t block_size = std::size_t{256} << 10;
-
 Error error_of(const std::string& name, int number) {
     const char* const hint = number == EISDIR ? ": name the files in it" : "";
     return {format_text("{}: {}{}", printable(name), std::strerror(number), hint), number};
@@ -253,6 +251,7 @@ bool is_compressed(std::string_view bytes) {
 }
 
 Result<void> read_descriptor(int descriptor, const std::string& name, NcclLogReader& reader) {
+    constexpr std::size_t block_size = std::size_t{256} << 10;
     std::string block(block_size, '\0');
     for (bool first = true;; first = false) {
         const auto size = ::read(descriptor, block.data(), block.size());

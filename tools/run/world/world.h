@@ -8,7 +8,7 @@
 #include "lib/base/result.h"
 #include "lib/base/unique_fd.h"
 #include "lib/exchange/messages.h"
-#include "lib/placement/visible_gpus.h"
+#include "lib/placement/placement.h"
 #include "lib/plan/node_placement.h"
 #include "lib/plan/port_block.h"
 #include "lib/slurm/step.h"

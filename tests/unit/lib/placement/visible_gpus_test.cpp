@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "lib/placement/visible_gpus.h"
+#include "lib/placement/placement.h"
 
 #include <gtest/gtest.h>
 #include <initializer_list>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "lib/topology/distance.h"
+#include "lib/topology/topology.h"
 
 #include <algorithm>
 #include <gtest/gtest.h>

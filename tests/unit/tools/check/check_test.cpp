@@ -8,8 +8,7 @@
 #include "tests/unit/hang.h"
 #include "tests/unit/tree.h"
 #include "tools/check/check.h"
-#include "tools/check/drain.h"
-#include "tools/check/inspect.h"
+#include "tools/check/facts.h"
 #include "tools/check/result.h"
 
 #include <cerrno>

@@ -2,7 +2,6 @@
 // The picture of a machine as text: well-formed, nothing of the machine's names unescaped, everything there once.
 #include "lib/base/format.h"
 #include "tools/html/page.h"
-#include "tools/topo/parts.h"
 #include "tools/topo/topo.h"
 
 #include <gtest/gtest.h>
