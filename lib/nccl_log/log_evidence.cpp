@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "lib/nccl_log/log_evidence.h"
 
 #include "lib/base/format.h"
 #include "lib/base/lists.h"
