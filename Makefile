@@ -216,9 +216,8 @@ gtest:
 # of the command what reads text of strangers.
 fuzzers := $(if $(FUZZ_CXX),$(patsubst tests/fuzz/%.cpp,build/tests/fuzz/%,$(call sources,tests/fuzz)))
 fuzz_tools := $(call sources,tools/run/options) $(addprefix tools/,bench/rank/order.cpp \
-	bench/rank_layout.cpp common/command_line.cpp common/print.cpp common/process.cpp common/wall_time.cpp \
-	measure/rails.cpp measure/channel.cpp pairs/order.cpp run/failure/report.cpp \
-	run/output/line_splitter.cpp verbs/address.cpp)
+	bench/rank_layout.cpp common/command_line.cpp common/print.cpp common/process.cpp measure/rails.cpp \
+	measure/channel.cpp pairs/order.cpp run/failure/report.cpp run/output/line_splitter.cpp verbs/address.cpp)
 fuzz_sources := $(call sources,lib) $(fuzz_tools)
 fuzz_library = $(patsubst %.cpp,build/obj/for-fuzz/%.o,$(fuzz_sources))
 fuzz: $(fuzzers) ## build the fuzz tests (clang++)

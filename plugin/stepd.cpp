@@ -4,7 +4,7 @@
 
 #include "lib/base/format.h"
 #include "lib/base/lists.h"
-#include "lib/nccl_log/log_evidence.h"
+#include "lib/nccl_log/reader.h"
 #include "lib/net/key.h"
 #include "lib/net/listeners.h"
 #include "lib/plan/nccl_variables.h"

@@ -2,7 +2,7 @@
 // The tasks of a step, from the fork of the first to the end of the last, and the end of the step on this node.
 #include "lib/base/format.h"
 #include "lib/base/text.h"
-#include "lib/nccl_log/log_evidence.h"
+#include "lib/nccl_log/reader.h"
 #include "lib/net/listeners.h"
 #include "lib/plan/report.h"
 #include "plugin/stepd.h"

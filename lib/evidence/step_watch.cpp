@@ -5,7 +5,7 @@
 #include "lib/base/lists.h"
 #include "lib/fabric/fabric.h"
 #include "lib/fabric/readers.h"
-#include "lib/nccl_log/log_evidence.h"
+#include "lib/nccl_log/reader.h"
 #include "lib/plan/nccl_variables.h"
 #include "lib/traffic/qp_owners.h"
 

@@ -4,7 +4,7 @@
 #pragma once
 
 #include "lib/base/result.h"
-#include "lib/nccl_log/log_evidence.h"
+#include "lib/nccl_log/reader.h"
 #include "lib/traffic/traffic.h"
 
 #include <cstdint>

@@ -4,7 +4,6 @@
 #include "lib/base/text.h"
 
 #include <algorithm>
-#include <array>
 #include <cerrno>
 #include <span>
 

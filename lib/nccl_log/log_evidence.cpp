@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "lib/nccl_log/log_evidence.h"
+#include "lib/nccl_log/reader.h"
 
 #include "lib/base/format.h"
 #include "lib/base/lists.h"
 #include "lib/base/unique_fd.h"
-#include "lib/nccl_log/reader.h"
 #include "lib/sys/sysroot.h"
 
 #include <algorithm>

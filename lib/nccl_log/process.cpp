@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Parses what each message says that shows which network carries each connection. Sources: NCCL
 // src/transport/net_ib*.cc, net.cc, p2p.cc, shm.cc, coll_net.cc, init.cc, 2.4 to 2.30.
-#include "lib/nccl_log/process.h"
+#include "lib/nccl_log/messages.h"
 
 #include "lib/base/format.h"
 #include "lib/base/text.h"

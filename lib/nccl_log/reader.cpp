@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lib/nccl_log/reader.h"
 
-#include "lib/nccl_log/process.h"
+#include "lib/nccl_log/messages.h"
 
 #include <algorithm>
 #include <cstring>

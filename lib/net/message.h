@@ -197,14 +197,33 @@ Result<JsonMember> parse_message(std::string_view text);
 /// Parses a JSON object nested no deeper than messages may be.
 std::optional<Json> parse_json_object(std::string_view text);
 
+/// Returns {"attempt": 0, "clean": true}: the fields alone, without a name.
+template<typename T>
+Json written(const T& value) {
+    auto object = Json::object();
+    FieldWriter writer(object);
+    fields(writer, value);
+    return object;
+}
+
+/// Reads exactly what written() writes. Returns nullopt if a field is missing, unknown, of another type or out of
+/// range.
+template<typename T>
+std::optional<T> read_exactly(const Json& json) {
+    if (!json.is_object()) {
+        return std::nullopt;
+    }
+    T value{};
+    FieldReader reader(json);
+    fields(reader, value);
+    return reader.good() && written(value) == json ? std::optional(std::move(value)) : std::nullopt;
+}
+
 /// Returns the message on one line. Leaves out bytes that are not UTF-8, so that no text grows beyond its limit.
 template<typename T>
 std::string write_message(const T& message) {
     static_assert(!message_name<T>.empty());
-    auto object = Json::object();
-    FieldWriter writer(object);
-    fields(writer, message);
-    return Json{{message_name<T>, std::move(object)}}.dump(-1, Json::NotUtf8::LeftOut);
+    return Json{{message_name<T>, written(message)}}.dump(-1, Json::NotUtf8::LeftOut);
 }
 
 template<typename... T>

@@ -2,7 +2,7 @@
 // The splitter of the ranks' output. The input's first byte says how long a line may be, the second how the rest is cut
 // into blocks; however it is cut, the lines are the same, and nothing of the text is lost.
 #include "tests/fuzz/check.h"
-#include "tools/run/output/line_splitter.h"
+#include "tools/run/output/output.h"
 
 #include <algorithm>
 #include <cstddef>

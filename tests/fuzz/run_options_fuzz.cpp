@@ -4,7 +4,7 @@
 #include "lib/base/text.h"
 #include "lib/sys/environment.h"
 #include "tests/fuzz/check.h"
-#include "tools/run/options/command.h"
+#include "tools/run/options/options.h"
 
 #include <algorithm>
 #include <array>

@@ -4,7 +4,7 @@
 #include "lib/base/format.h"
 #include "lib/base/lists.h"
 #include "lib/base/text.h"
-#include "tools/common/wall_time.h"
+#include "tools/common/print.h"
 
 #include <algorithm>
 #include <climits>

@@ -2,7 +2,7 @@
 #include "tools/bench/rank_layout.h"
 
 #include "lib/base/lists.h"
-#include "tools/common/json_fields.h"
+#include "lib/net/message.h"
 #include "tools/measure/rails.h"
 
 #include <algorithm>

@@ -11,7 +11,6 @@
 #include "tools/check/judge.h"
 #include "tools/common/command_line.h"
 #include "tools/common/print.h"
-#include "tools/common/wall_time.h"
 
 #include <algorithm>
 #include <array>

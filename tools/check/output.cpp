@@ -7,7 +7,7 @@
 #include "lib/base/report_fields.h"
 #include "lib/base/text.h"
 #include "tools/check/judge.h"
-#include "tools/common/wall_time.h"
+#include "tools/common/print.h"
 
 #include <algorithm>
 #include <array>

@@ -2,7 +2,7 @@
 // A node's part in `rdma-nccl pairs`: the ports of its plan, each with the plan's GID.
 #pragma once
 
-#include "tools/common/json_fields.h"
+#include "lib/net/message.h"
 #include "tools/node/node_plan.h"
 #include "tools/verbs/rail.h"
 

@@ -2,7 +2,7 @@
 #include "tools/pairs/pairs.h"
 
 #include "lib/base/format.h"
-#include "tools/common/wall_time.h"
+#include "tools/common/print.h"
 #include "tools/pairs/pair_run.h"
 #include "tools/pairs/roster.h"
 

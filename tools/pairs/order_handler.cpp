@@ -2,8 +2,8 @@
 #include "tools/pairs/order_handler.h"
 
 #include "lib/base/format.h"
+#include "lib/net/message.h"
 #include "tools/common/command_line.h"
-#include "tools/common/json_fields.h"
 #include "tools/common/print.h"
 #include "tools/pairs/pair_run.h"
 #include "tools/verbs/figures.h"

@@ -8,7 +8,6 @@
 #include "tools/common/print.h"
 
 #include <algorithm>
-#include <string_view>
 
 namespace rdma_nccl::run {
 

@@ -4,9 +4,7 @@
 #include "lib/base/format.h"
 #include "tools/common/print.h"
 #include "tools/common/process.h"
-#include "tools/common/wall_time.h"
 #include "tools/run/job_state.h"
-#include "tools/run/process/device_use.h"
 
 #include <poll.h>
 #include <sys/prctl.h>

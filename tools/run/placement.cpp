@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "tools/run/placement.h"
+#include "tools/run/job.h"
 
 #include "lib/base/lists.h"
 #include "lib/base/text.h"

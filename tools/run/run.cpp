@@ -13,12 +13,9 @@
 #include "tools/common/process.h"
 #include "tools/common/settings_options.h"
 #include "tools/run/job.h"
-#include "tools/run/options/command.h"
 #include "tools/run/options/options.h"
 #include "tools/run/output/files.h"
 #include "tools/run/output/output.h"
-#include "tools/run/placement.h"
-#include "tools/run/preflight.h"
 #include "tools/run/process/process_set.h"
 #include "tools/run/world/world.h"
 

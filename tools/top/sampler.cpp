@@ -9,7 +9,7 @@
 #include "lib/select/port_selection.h"
 #include "lib/slurm/step_processes.h"
 #include "lib/sys/signal_fd.h"
-#include "tools/common/wall_time.h"
+#include "tools/common/print.h"
 #include "tools/node/node_plan.h"
 
 #include <algorithm>

@@ -5,7 +5,7 @@
 #include "lib/base/lists.h"
 #include "lib/base/report_fields.h"
 #include "lib/base/text.h"
-#include "tools/common/wall_time.h"
+#include "tools/common/print.h"
 
 #include <algorithm>
 #include <array>

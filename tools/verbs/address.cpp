@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lib/base/format.h"
-#include "tools/common/json_fields.h"
+#include "lib/net/message.h"
 #include "tools/verbs/endpoint.h"
 
 #include <algorithm>

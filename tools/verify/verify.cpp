@@ -5,7 +5,7 @@
 
 #include "lib/base/format.h"
 #include "lib/base/text.h"
-#include "lib/nccl_log/log_evidence.h"
+#include "lib/nccl_log/reader.h"
 #include "lib/plan/nccl_variables.h"
 #include "lib/sys/signal_fd.h"
 #include "tools/common/command_line.h"

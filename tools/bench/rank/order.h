@@ -6,7 +6,7 @@
 #include "lib/base/lists.h"
 #include "lib/base/result.h"
 #include "lib/evidence/verdict.h"
-#include "tools/common/json_fields.h"
+#include "lib/net/message.h"
 
 #include <cstddef>
 #include <cstdint>

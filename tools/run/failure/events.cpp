@@ -4,8 +4,8 @@
 #include "lib/base/format.h"
 #include "lib/base/json.h"
 #include "lib/base/text.h"
+#include "tools/common/print.h"
 #include "tools/common/process.h"
-#include "tools/common/wall_time.h"
 
 #include <array>
 #include <cerrno>

@@ -8,7 +8,6 @@
 #include "lib/base/text.h"
 #include "tools/common/print.h"
 #include "tools/common/process.h"
-#include "tools/common/wall_time.h"
 
 #include <algorithm>
 #include <array>

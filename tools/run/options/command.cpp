@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "tools/run/options/command.h"
+#include "tools/run/options/options.h"
 
 #include "lib/base/format.h"
 #include "lib/base/lists.h"
@@ -8,10 +8,6 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <map>
-#include <optional>
-#include <set>
-#include <string_view>
 #include <sys/stat.h>
 #include <unistd.h>
 

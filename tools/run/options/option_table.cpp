@@ -5,7 +5,6 @@
 #include "lib/base/lists.h"
 #include "lib/base/text.h"
 #include "lib/net/ip.h"
-#include "tools/run/options/prefix.h"
 
 #include <algorithm>
 #include <array>

@@ -1,17 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
-// The command line of `rdma-nccl run`, with torchrun's names for options that torchrun has.
+// The command line of `rdma-nccl run`, with torchrun's names for options that torchrun has: options, the prefix of the
+// ranks' lines, and the programs of a world.
 #pragma once
 
 #include "lib/base/result.h"
 #include "lib/sys/environment.h"
+#include "tools/run/process/process_set.h"
 
 #include <chrono>
 #include <csignal>
+#include <cstddef>
 #include <cstdint>
 #include <map>
 #include <optional>
 #include <set>
+#include <span>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -39,7 +44,7 @@ struct RankStreams {
 /// What to do with the ranks' output.
 struct OutputOptions {
     bool raw = false;                        ///< ranks write directly to the launcher's stdout and stderr
-    std::string prefix = "[{host} {rank}] "; ///< see prefix.h; empty: none
+    std::string prefix = "[{host} {rank}] "; ///< see PrefixTemplate; empty: none
     std::string log_dir;                     ///< empty: below TMPDIR, if `redirects` or `tee` need files
     RankStreams redirects;                   ///< to files instead of the console
     RankStreams tee;                         ///< to files and the console
@@ -113,5 +118,65 @@ struct Options {
 /// that is not on the command line is read from PET_<OPTION> in `environment` if that is set and not empty. Fails with
 /// a message that names the option or variable, its value and the valid values.
 Result<Options> parse_options(const std::vector<std::string>& arguments, const Environment& environment);
+
+// The prefix of each line of a rank on the console: as the user gives it, and with the values of a rank.
+
+/// The values of one stream's prefix; the members are named like the placeholders.
+struct PrefixValues {
+    std::string host;
+    std::string rank;
+    std::string local_rank;
+    std::string node_rank;
+    std::string role;
+    std::string stream; ///< "stdout" or "stderr"
+    std::string time{}; ///< time of the line
+};
+
+class PrefixTemplate {
+public:
+    /// Parses text with {host}, {rank}, {local_rank}, {node_rank}, {role}, {time} and {stream}; "{{" and "}}" stand for
+    /// braces. Fails for other placeholders, which the error names, and for a single brace.
+    static Result<PrefixTemplate> parse(std::string_view text);
+
+    [[nodiscard]] std::string render(const PrefixValues& values) const;
+    /// Returns true if the prefix contains the time, and so changes from line to line.
+    [[nodiscard]] bool has_time() const;
+
+private:
+    struct Part {
+        std::string text;
+        std::string PrefixValues::*value = nullptr; ///< the value after the text
+    };
+
+    std::vector<Part> parts_{1};
+};
+
+/// Checks that the value of --prefix contains no {names} except those of a rank and {time}, and returns it.
+Result<std::string> parse_prefix(std::string_view text);
+
+/// Translates torchrun's TORCHELASTIC_LOG_LINE_PREFIX_TEMPLATE ("${role_name}${rank}: ") to our placeholders.
+std::string prefix_of_template(std::string_view text);
+
+// The programs of a world, which ranks run them, and the file to execute for each.
+
+/// Splits "PROGRAM ARGS [: [--rank RANGES] [--] PROGRAM ARGS]...". `first`: the ranks of the first program; if empty,
+/// it is the only program, and all words belong to it. An argument of two or more colons loses one.
+Result<std::vector<RankProgram>> split_programs(std::span<const std::string> args, std::vector<RankRange> first);
+
+/// Returns the index into `programs` of each of `count` ranks from `first_rank` on. Fails if any rank of the world has
+/// two programs or none, or if a program is for a rank outside of the world; the error names these ranks.
+Result<std::vector<std::size_t>> assign_programs(const std::vector<RankProgram>& programs, unsigned world_size,
+                                                 unsigned first_rank, unsigned count);
+
+/// Returns the command of a program. Python files (*.py, or any file with --run-path) and modules run with
+/// `${PYTHON_EXEC} -u`, or else with python3 or python from PATH; anything else is executed directly. The error's
+/// `os_error` is ENOENT if the program does not exist, and EACCES if it cannot be executed.
+Result<Command> find_program(const RankProgram& program, const Options& options, const Environment& environment);
+
+/// Returns the commands of the `ranks` ranks from `first_rank` on, in a world of `world_size` ranks. Only programs that
+/// run on this node must exist on it. Fails like find_program() and assign_programs(); errors of the latter have no
+/// `os_error`.
+Result<std::vector<Command>> find_commands(const Options& options, const Environment& environment, unsigned world_size,
+                                           unsigned first_rank, unsigned ranks);
 
 } // namespace rdma_nccl::run

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "tools/run/output/line_splitter.h"
+#include "tools/run/output/output.h"
 
 #include <algorithm>
 

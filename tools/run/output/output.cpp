@@ -4,9 +4,7 @@
 #include "lib/base/format.h"
 #include "lib/sys/signal_fd.h"
 #include "tools/common/console.h"
-#include "tools/common/wall_time.h"
-#include "tools/run/options/prefix.h"
-#include "tools/run/output/line_splitter.h"
+#include "tools/common/print.h"
 
 #include <algorithm>
 #include <atomic>
@@ -16,7 +14,6 @@
 #include <fcntl.h>
 #include <mutex>
 #include <poll.h>
-#include <string_view>
 #include <sys/eventfd.h>
 #include <sys/stat.h>
 #include <unistd.h>

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "tools/run/preflight.h"
+#include "tools/run/job.h"
 
 #include "tests/unit/tree.h"
-#include "tools/run/process/device_use.h"
 
 #include <algorithm>
 #include <csignal>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lib/base/json.h"
-#include "tools/common/wall_time.h"
+#include "tools/common/print.h"
 #include "tools/run/failure/events.h"
 #include "tools/run/output/files.h"
 

@@ -2,7 +2,6 @@
 #include "tools/run/failure/hang.h"
 
 #include "tests/unit/tree.h"
-#include "tools/run/failure/stacks.h"
 
 #include <chrono>
 #include <csignal>

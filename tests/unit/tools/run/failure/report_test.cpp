@@ -3,7 +3,7 @@
 #include "tools/run/failure/report.h"
 
 #include "tests/unit/tree.h"
-#include "tools/common/wall_time.h"
+#include "tools/common/print.h"
 
 #include <algorithm>
 #include <cerrno>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tools/common/process.h"
-#include "tools/run/options/command.h"
+#include "tools/run/options/options.h"
 
 #include <cerrno>
 #include <filesystem>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "tools/run/options/command.h"
+#include "tools/run/options/options.h"
 
 #include <gtest/gtest.h>
 
