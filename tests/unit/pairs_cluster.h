@@ -4,8 +4,7 @@
 
 #include "tools/measure/rails.h"
 #include "tools/pairs/judge.h"
-#include "tools/pairs/schedule.h"
-#include "tools/verbs/figures.h"
+#include "tools/pairs/pairs.h"
 #include "tools/verbs/rail.h"
 
 #include <algorithm>

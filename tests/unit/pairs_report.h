@@ -4,7 +4,6 @@
 #include "tools/measure/rails.h"
 #include "tools/pairs/judge.h"
 #include "tools/pairs/model.h"
-#include "tools/verbs/figures.h"
 #include "tools/verbs/rail.h"
 
 #include <fmt/core.h>

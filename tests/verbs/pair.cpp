@@ -8,7 +8,7 @@
 #include "lib/base/text.h"
 #include "lib/net/tcp.h"
 #include "tools/verbs/endpoint.h"
-#include "tools/verbs/figures.h"
+#include "tools/verbs/rail.h"
 
 #include <algorithm>
 #include <array>

@@ -74,7 +74,7 @@ std::string carry_out(const RunContext& context, RunPlan plan, Run& run,
 //   {"do": "evidence", "run": 3}
 //   {"do": "end"}
 // The answers:
-//   {"run": 3, "rank": 0, "says": {...}}         rank/channel.h; "at" only from rank 0
+//   {"run": 3, "rank": 0, "says": {...}}         rank/order.h; "at" only from rank 0
 //   {"run": 3, "refused": "..."}                 answers "start"; no rank was started
 //   {"run": 3, "rank": 0, "ended": "", "at": "..."}   `ended`: the reason; empty if the rank ended well
 //   {"run": 3, "evidence": "..."}                lib/exchange/codec.h

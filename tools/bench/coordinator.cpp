@@ -14,8 +14,6 @@ namespace rdma_nccl::bench {
 
 namespace {
 
-using std::chrono::milliseconds;
-
 constexpr std::size_t most_names = 8;
 
 /// The workers of a measurement: what they offer, and what is wrong with them.
@@ -223,7 +221,7 @@ private:
         if (done == 0) {
             return "";
         }
-        const auto spent = std::chrono::duration_cast<milliseconds>(measure::Clock::now() - measuring_);
+        const auto spent = std::chrono::duration_cast<std::chrono::milliseconds>(measure::Clock::now() - measuring_);
         const auto left = spent * static_cast<std::int64_t>(all - done) / static_cast<std::int64_t>(done);
         return format_text(", about {} left", measure::format_duration(left));
     }

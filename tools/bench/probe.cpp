@@ -21,7 +21,6 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::chrono::seconds probe_timeout(20);
-constexpr std::chrono::milliseconds pause(100);
 
 std::string own_file() {
     std::error_code error;
@@ -75,8 +74,7 @@ std::optional<std::string> library_in(const fs::path& directory) {
 }
 
 /// Finds the NCCL that ranks load. `given`: a file, or a directory that holds it directly, in lib, or as a Python
-/// environment does. If it is empty: the active Python environment's NCCL, else the name that the dynamic loader
-/// searches for.
+/// environment does. If it is empty: the active Python environment's, else the name for the dynamic loader.
 Result<std::string> find_nccl(const std::string& given, const Environment& environment) {
     if (!given.empty()) {
         std::error_code error;
@@ -105,11 +103,12 @@ Result<Json> probe(const std::vector<std::string>& command, const std::string& l
     if (const auto started = ranks.start(0, {command, 0, {}, {{"probe", true}, {"library", library}}}); !started) {
         return tl::unexpected(started.error());
     }
+    constexpr int pause_ms = 100;
     const auto deadline = measure::Clock::now() + probe_timeout;
     while (measure::Clock::now() < deadline) {
         std::vector<pollfd> fds;
         ranks.add_to(fds);
-        (void)::poll(fds.data(), fds.size(), static_cast<int>(pause.count()));
+        (void)::poll(fds.data(), fds.size(), pause_ms);
         for (const auto& event : ranks.take()) {
             if (event.message.is_null()) {
                 return fail(format_text("{} {}, when it looked for GPUs", command.front(), event.end));

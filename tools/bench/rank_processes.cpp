@@ -3,7 +3,7 @@
 
 #include "lib/base/forked_worker.h"
 #include "lib/base/format.h"
-#include "tools/bench/rank/channel.h"
+#include "tools/bench/rank/order.h"
 #include "tools/common/print.h"
 #include "tools/common/process.h"
 

@@ -38,8 +38,7 @@ public:
     RankProcesses& operator=(const RankProcesses&) = delete;
     ~RankProcesses() { kill(); } ///< no rank outlives this object
 
-    /// Starts a rank. Its standard output goes to this process's standard error. It inherits the blocked signals, so
-    /// only kill() ends it.
+    /// Starts a rank, whose stdout is this process's stderr. It inherits the blocked signals, so only kill() ends it.
     Result<void> start(unsigned rank, const RankStart& start);
     void send(int run, unsigned rank, const Json& message); ///< does nothing if the rank has ended
     void kill();                                            ///< all ranks

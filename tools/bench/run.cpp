@@ -13,12 +13,11 @@ namespace rdma_nccl::bench {
 
 namespace {
 
-using std::chrono::milliseconds;
 using std::chrono::seconds;
 using Time = measure::Clock::time_point;
 
 /// Wait this long for other failures after the first one, which need not be the cause.
-constexpr milliseconds more_failures(500);
+constexpr std::chrono::milliseconds more_failures(500);
 constexpr seconds end_timeout(10);
 /// Counters may lag by a second or two; a driver may hang.
 constexpr seconds evidence_timeout(10);

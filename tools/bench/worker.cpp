@@ -18,9 +18,7 @@ namespace rdma_nccl::bench {
 
 namespace {
 
-using std::chrono::milliseconds;
-
-constexpr milliseconds ending_pause(20);
+constexpr std::chrono::milliseconds ending_pause(20);
 
 class RankServer {
 public:

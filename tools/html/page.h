@@ -16,8 +16,7 @@ enum class Page { Pairs, Bench };
 /// Returns the page with its data, which may hold any text: the page's script gets it as values, never as markup.
 std::string page_html(Page page, std::string_view title, const Json& data);
 
-/// Rounds to five significant digits, because pages hold many numbers. Values that are not finite become null, like
-/// absent ones.
+/// Rounds to five significant digits, because pages hold many numbers. Values that are not finite become null.
 Json page_number(double value);
 
 // The few elements of SVG that a picture of a machine needs. `style` is always a CSS class from svg_head().
@@ -30,8 +29,7 @@ struct Area {
     int height = 0;
 };
 
-/// Escapes any text for use between tags and in attributes. Newlines are kept; other bytes than printable ASCII become
-/// '?'.
+/// Escapes any text for use between tags and in attributes. Newlines stay; other bytes than printable ASCII become '?'.
 std::string xml_text(std::string_view text);
 
 /// Position of a text relative to its x.

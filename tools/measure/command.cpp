@@ -19,10 +19,6 @@ namespace rdma_nccl::measure {
 
 namespace {
 
-using std::chrono::milliseconds;
-
-constexpr unsigned public_file = 0644;
-
 constexpr std::chrono::milliseconds between_drawings(200);
 constexpr std::chrono::seconds between_lines(30);
 
@@ -84,7 +80,7 @@ bool can_write_results(const std::string& csv, const std::string& html) {
 bool write_result(const std::string& path, std::string_view text) {
     // Much may have changed since the start.
     const auto done = may_overwrite(path).and_then([&] {
-        return replace_file(path, text, public_file).map_error([&](const Error& error) {
+        return replace_file(path, text, 0644).map_error([&](const Error& error) {
             return Error{format_text("the result is not in {}: {}", printable(path, 200), error.message),
                          error.os_error};
         });
@@ -104,8 +100,8 @@ int run_coordinator(const Command& command, const Options& options, World world,
     }
     // Workers wait for a coordinator that listens: after an error here they are told to end.
     const auto dismiss = [&] {
-        constexpr std::chrono::seconds to_join(15);
-        shutdown_workers(**coordinator, world.workers, std::min<milliseconds>(to_join, options.join_time()), true);
+        constexpr std::chrono::milliseconds to_join(15000);
+        shutdown_workers(**coordinator, world.workers, std::min(to_join, options.join_time()), true);
     };
     if (!can_write_results(options.csv, options.html)) {
         dismiss();

@@ -2,7 +2,7 @@
 #include "tools/pairs/judging.h"
 
 #include "tools/measure/rails.h"
-#include "tools/pairs/fault_messages.h"
+#include "tools/pairs/output.h"
 
 #include <algorithm>
 #include <map>

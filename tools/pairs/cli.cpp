@@ -31,8 +31,7 @@ struct ParsedOptions {
     bool retest = false, no_retest = false;
 };
 
-/// Returns the value of the job's NCCL variable. Ignores values that are not numbers or are out of range; those are
-/// NCCL's business.
+/// Returns the value of the job's NCCL variable. Values that are no numbers or out of range are NCCL's business.
 unsigned jobs_value(const char* name, unsigned most) {
     const char* const text = std::getenv(name);
     const auto number = parse_number<unsigned>(text == nullptr ? "" : text).value_or(0);

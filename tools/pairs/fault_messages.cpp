@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "tools/pairs/fault_messages.h"
+#include "tools/pairs/output.h"
 
 #include "lib/base/format.h"
 #include "lib/base/hostlist.h"
@@ -17,8 +17,7 @@ namespace rdma_nccl::pairs {
 
 namespace {
 
-/// Returns the speed, and reasons that explain more than any advice: a port that came up slower than elsewhere, and the
-/// results' notes.
+/// Returns the speed, and what explains more than any advice: a port slower than elsewhere, and the results' notes.
 std::string speed_text(const SlowFacts& facts, bool with_pairs) {
     auto text = format_text("{} Gb/s, normal is {} ({})", short_gbps(facts.gbps), short_gbps(facts.normal_gbps),
                             percent_text(facts.share));

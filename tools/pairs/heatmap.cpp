@@ -5,7 +5,6 @@
 #include "lib/base/format.h"
 #include "lib/base/hostlist.h"
 #include "lib/base/lists.h"
-#include "tools/pairs/fault_messages.h"
 
 #include <algorithm>
 #include <array>

@@ -5,9 +5,8 @@
 #include "lib/base/lists.h"
 #include "tools/html/page.h"
 #include "tools/measure/rails.h"
-#include "tools/pairs/fault_messages.h"
+#include "tools/pairs/judging.h"
 #include "tools/pairs/output.h"
-#include "tools/pairs/samples.h"
 #include "tools/verbs/rail.h"
 
 #include <algorithm>

@@ -4,8 +4,8 @@
 #include "lib/base/format.h"
 #include "lib/base/lists.h"
 #include "lib/base/text.h"
-#include "tools/pairs/fault_messages.h"
 #include "tools/pairs/judging.h"
+#include "tools/pairs/output.h"
 
 #include <algorithm>
 #include <array>
@@ -21,14 +21,12 @@ constexpr std::size_t fewest_to_blame = 4;
 std::size_t nodes_measured(const Report& report, const std::vector<std::uint32_t>& results) {
     std::set<unsigned> nodes;
     for (const std::uint32_t index : results) {
-        nodes.insert(report.results[index].pairing.a);
-        nodes.insert(report.results[index].pairing.b);
+        nodes.insert({report.results[index].pairing.a, report.results[index].pairing.b});
     }
     return nodes.size();
 }
 
-/// Relaxes the rules for Soft-RoCE, which uses CPUs that others use too: a link that is really slow is slow by factors,
-/// and the rest is noise.
+/// Relaxes the rules for Soft-RoCE, which shares its CPUs: a really slow link is slow by factors, the rest is noise.
 JudgeRules rules_for(const Samples& samples, JudgeRules rules) {
     if (samples.software) {
         rules.share_of_median = std::min(rules.share_of_median, 0.5);
@@ -253,8 +251,7 @@ RetestNodes retest_nodes(const Report& report, const Verdict& verdict) {
     std::set<unsigned> suspects(verdict.suspects.begin(), verdict.suspects.end());
     for (std::size_t i = 0; i < report.results.size() && i < verdict.results.size(); ++i) {
         if (verdict.results[i] == ResultState::Slow || verdict.results[i] == ResultState::Failed) {
-            suspects.insert(report.results[i].pairing.a);
-            suspects.insert(report.results[i].pairing.b);
+            suspects.insert({report.results[i].pairing.a, report.results[i].pairing.b});
         }
     }
     RetestNodes nodes{.suspects = {suspects.begin(), suspects.end()}, .good = {}};

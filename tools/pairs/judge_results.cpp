@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Judges results as a whole: pairs that failed, nodes that take no part, data that arrived wrong, both ways at once,
-// and latency.
+// Judges results as a whole: failed pairs, nodes that take no part, wrong data, both ways at once, and latency.
 #include "lib/base/format.h"
 #include "lib/base/text.h"
-#include "tools/pairs/fault_messages.h"
 #include "tools/pairs/judging.h"
+#include "tools/pairs/output.h"
 
 #include <algorithm>
 #include <cmath>
@@ -124,8 +123,7 @@ Description describe_duplex(const std::string& where, double gbps, double normal
         share};
 }
 
-/// Sets the normal speed of each kind of ports. If all of a kind are slow, reports that, because then nothing stands
-/// out.
+/// Sets the normal speed of each kind of ports. If all of a kind are slow, reports that: then nothing stands out.
 void set_duplex_normals(Judging& judging, std::vector<DuplexSample>& samples, double line) {
     for (std::uint32_t kind = 0; kind < judging.samples.kinds.size(); ++kind) {
         std::vector<double> values;

@@ -3,8 +3,8 @@
 // the receiving rail of the other. Ends are blamed for the slow directions that they explain; a node is slow if all its
 // ends are.
 #include "lib/base/lists.h"
-#include "tools/pairs/fault_messages.h"
 #include "tools/pairs/judging.h"
+#include "tools/pairs/output.h"
 
 #include <algorithm>
 #include <map>

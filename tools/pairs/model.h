@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// What `rdma-nccl pairs` measures between nodes, as plain values: the nodes with their rails, the pairings, and the
-// results.
+// What `rdma-nccl pairs` measures between nodes, as plain values: nodes with their rails, pairings, and results.
 #pragma once
 
 #include "tools/measure/rails.h"
-#include "tools/verbs/figures.h"
+#include "tools/verbs/rail.h"
 
 #include <algorithm>
 #include <array>

@@ -8,7 +8,7 @@
 #include "lib/net/message.h"
 #include "tools/pairs/model.h"
 #include "tools/verbs/endpoint.h"
-#include "tools/verbs/figures.h"
+#include "tools/verbs/rail.h"
 
 #include <cstdint>
 #include <optional>

@@ -6,7 +6,6 @@
 #include "tools/common/command_line.h"
 #include "tools/common/print.h"
 #include "tools/pairs/pair_run.h"
-#include "tools/verbs/figures.h"
 
 #include <array>
 #include <string_view>
@@ -50,8 +49,7 @@ OrderHandler::~OrderHandler() {
     }
 }
 
-/// Waits for a thread that may hang in a driver. If it does not stop in time, ends this process, which the coordinator
-/// notices.
+/// Waits for a thread. If it hangs in a driver when asked to stop, ends this process, which the coordinator notices.
 template<typename T>
 T OrderHandler::wait_for(std::future<T> future) const {
     constexpr milliseconds between_checks(50);
@@ -76,8 +74,7 @@ Result<T> OrderHandler::wait_for_outcome(std::future<std::pair<Result<T>, VerbsC
     return std::move(result);
 }
 
-/// Closes the ends in their threads, so that a driver that hangs there is noticed. Threads without ends then join at
-/// once.
+/// Closes the ends in their threads, so that a driver that hangs is noticed. Threads without ends then join at once.
 void OrderHandler::close() {
     for (auto& thread : ends_) {
         wait_for(thread.run([](End& end) { end.reset(); }));

@@ -37,8 +37,7 @@ public:
     OrderHandler(const OrderHandler&) = delete;
     OrderHandler& operator=(const OrderHandler&) = delete;
 
-    /// Returns the answer. Long work ends early when `stop` returns true. The answer to an invalid order, or one out of
-    /// turn, is an error.
+    /// Returns the answer; an error if the order is invalid or out of turn. Long work ends when `stop` returns true.
     Json carry_out(const Json& order, const StopAsked& stop);
 
 private:

@@ -16,11 +16,6 @@ constexpr milliseconds grace(10000);
 /// Time to load libraries, wake a GPU and register memory.
 constexpr milliseconds opening_time(30000);
 
-/// Returns whether the pairing continues after a failure of this step, because it says nothing about RDMA.
-bool may_fail(PairStep step) {
-    return step >= PairStep::ListenForward;
-}
-
 } // namespace
 
 milliseconds limit_of(PairStep step, const Measurement& measure) {
@@ -130,7 +125,7 @@ SideOrders PairingRun::take(unsigned side, const Json& answer, Time now) {
 /// A side that fails to open its HCA is at fault. A side that gets no answer is not: its partner may be the cause.
 SideOrders PairingRun::fail_step(unsigned side, const Answer& answer, Time now) {
     const PairStep step = steps_[step_];
-    if (may_fail(step)) {
+    if (step >= PairStep::ListenForward) { // its failure says nothing about RDMA: the pairing continues
         const bool is_tcp = step != PairStep::Finish;
         if (is_tcp) {
             state_.result.notes.push_back(format_text("TCP was not measured: {}", *answer.error));

@@ -5,9 +5,7 @@
 #include "lib/base/report_fields.h"
 #include "lib/base/text.h"
 #include "tools/measure/rails.h"
-#include "tools/pairs/fault_messages.h"
 #include "tools/pairs/output.h"
-#include "tools/verbs/figures.h"
 #include "tools/verbs/rail.h"
 
 #include <cstddef>
@@ -94,6 +92,10 @@ void fields(auto& f, Row<NodeRow> /*row*/) {
     f("rails", "its ports in use", node(&measure::Node::rails));
 }
 
+std::string port_of(const Report& report, unsigned node, unsigned rail) {
+    return measure::rail_name(report.nodes.at(node).rails.at(rail));
+}
+
 struct EndRow {
     const Report* report;
     unsigned node, rail;
@@ -101,8 +103,7 @@ struct EndRow {
 
 void fields(auto& f, Row<EndRow> /*row*/) {
     f("node", "its name", [](const EndRow& r) { return r.report->nodes.at(r.node).name; });
-    f("port", "HCA and port: mlx5_1:1",
-      [](const EndRow& r) { return measure::rail_name(r.report->nodes.at(r.node).rails.at(r.rail)); });
+    f("port", "HCA and port: mlx5_1:1", [](const EndRow& r) { return port_of(*r.report, r.node, r.rail); });
     f("rail", "index of the port in the node's rails", &EndRow::rail);
 }
 
@@ -209,10 +210,6 @@ struct Line {
     Direction way;
     std::string_view direction;
 };
-
-std::string port_of(const Report& report, unsigned node, unsigned rail) {
-    return measure::rail_name(report.nodes.at(node).rails.at(rail));
-}
 
 void fields(auto& f, Row<Line> /*row*/) {
     const auto result = fields_of(&Line::result);

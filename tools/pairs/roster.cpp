@@ -64,10 +64,6 @@ void NodeRoster::lose(unsigned worker, const std::string& why) {
     }
 }
 
-bool NodeRoster::complete() const {
-    return absent_.size() <= gone_before_;
-}
-
 std::string NodeRoster::name_of(unsigned worker) const {
     return worker < names_.size() ? names_[worker] : format_text("member {}", worker);
 }
@@ -119,10 +115,6 @@ std::optional<std::string> NodeRoster::why_unusable(unsigned node) const {
         return format_text("{} does not answer", name);
     }
     return std::nullopt;
-}
-
-void NodeRoster::note_timeout(unsigned node) {
-    ++timeouts_[node];
 }
 
 void NodeRoster::note_answer(unsigned worker) {

@@ -23,7 +23,7 @@ public:
     void join(unsigned worker, const Json& hello);
     void lose(unsigned worker, const std::string& why);
     /// Returns whether all workers have joined, except those that are gone.
-    [[nodiscard]] bool complete() const;
+    [[nodiscard]] bool complete() const { return absent_.size() <= gone_before_; }
     /// Returns "n03, n07" to show progress, with at most `most` names.
     [[nodiscard]] std::string missing(std::size_t most = 8) const;
 
@@ -37,9 +37,8 @@ public:
     [[nodiscard]] std::optional<unsigned> node_of(unsigned worker) const;
     /// Returns why nothing can be measured with that node any more: "n07 is gone: its process has ended".
     [[nodiscard]] std::optional<std::string> why_unusable(unsigned node) const;
-    /// Records that the node exceeded a time limit. After the second time it is not asked again until it sends
-    /// something.
-    void note_timeout(unsigned node);
+    /// The node exceeded a time limit. After the second time it is not asked again until it sends something.
+    void note_timeout(unsigned node) { ++timeouts_[node]; }
     void note_answer(unsigned worker);
     [[nodiscard]] bool was_unresponsive(unsigned node) const { return timeouts_.contains(node); }
 

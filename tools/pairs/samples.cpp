@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "tools/pairs/samples.h"
+#include "tools/pairs/judging.h"
 
 #include "lib/base/lists.h"
 #include "tools/measure/rails.h"

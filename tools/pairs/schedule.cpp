@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "tools/pairs/schedule.h"
+#include "tools/pairs/pairs.h"
 
 #include "lib/base/format.h"
 #include "lib/base/lists.h"
 #include "tools/pairs/pair_run.h"
-#include "tools/pairs/pairs.h"
 
 #include <algorithm>
 #include <iterator>
@@ -26,8 +25,7 @@ class Dice {
 public:
     explicit Dice(std::uint64_t seed) : state(seed) {}
 
-    /// Returns 0 to count - 1. The remainder favours small numbers by less than one in 2^32, which does not matter
-    /// here.
+    /// Returns 0 to count - 1. The remainder favours small numbers, but by less than one in 2^32.
     unsigned below(unsigned count) {
         state += 0x9e3779b97f4a7c15U;
         std::uint64_t mixed = state;

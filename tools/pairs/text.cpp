@@ -3,9 +3,8 @@
 #include "lib/base/format.h"
 #include "lib/base/lists.h"
 #include "tools/measure/command.h"
-#include "tools/pairs/fault_messages.h"
+#include "tools/pairs/judging.h"
 #include "tools/pairs/output.h"
-#include "tools/pairs/samples.h"
 
 #include <algorithm>
 #include <cmath>
@@ -29,14 +28,12 @@ std::string size_text(std::uint64_t bytes) {
 
 std::string title(const Report& report) {
     const auto& measure = report.measure;
-    const bool alone = report.nodes.size() == 1;
-    auto text = format_text(
-        "{} node{}, {}: {} of {} pairings in {}; {:g} s each way, writes of {} on {} queue pair{}{}\n",
-        report.nodes.size(), alone ? "" : "s", report.schedule == "all" ? "all pairs" : report.schedule,
-        report.results.size(), report.planned,
-        measure::format_duration(std::chrono::milliseconds(static_cast<std::int64_t>(report.seconds * 1000))),
-        static_cast<double>(measure.time.count()) / 1000, size_text(measure.message_size), measure.queue_pairs,
-        measure.queue_pairs == 1 ? "" : "s", report.on_gpu ? ", memory of GPUs" : "");
+    auto text = format_text("{}, {}: {} of {} pairings in {}; {:g} s each way, writes of {} on {}{}\n",
+                            format_count(report.nodes.size(), "node"),
+                            report.schedule == "all" ? "all pairs" : report.schedule, report.results.size(),
+                            report.planned, measure::format_duration(measure::to_milliseconds(report.seconds)),
+                            static_cast<double>(measure.time.count()) / 1000, size_text(measure.message_size),
+                            format_count(measure.queue_pairs, "queue pair"), report.on_gpu ? ", memory of GPUs" : "");
     if (!report.ended_early.empty()) {
         text += format_text("Ended early: {}. The results below are incomplete.\n", report.ended_early);
     }

@@ -8,7 +8,7 @@
 #include "lib/base/format.h"
 #include "lib/sys/affinity.h"
 #include "tools/common/thread_pin.h"
-#include "tools/verbs/transfers.h"
+#include "tools/verbs/queue_pairs.h"
 
 #include <algorithm>
 #include <cerrno>
@@ -44,8 +44,7 @@ Result<void> check_settings(const VerbsSettings& settings) {
     return {};
 }
 
-/// The first half of the memory is the source of own writes, the second half the destination of the peer's. Both may be
-/// in use at once.
+/// The first half of the memory is the source of own writes, the second the destination of the peer's, also at once.
 class RcEnd final : public VerbsEndpoint {
 public:
     explicit RcEnd(const VerbsSettings& settings) : settings_(settings), pin_(settings.rail.local_cpus) {}

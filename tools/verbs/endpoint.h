@@ -6,7 +6,6 @@
 #include "lib/base/json.h"
 #include "lib/base/result.h"
 #include "tools/verbs/errors.h"
-#include "tools/verbs/figures.h"
 #include "tools/verbs/rail.h"
 
 #include <condition_variable>
@@ -124,8 +123,7 @@ public:
     VerbsThread(const VerbsThread&) = delete;
     VerbsThread& operator=(const VerbsThread&) = delete;
 
-    /// Calls `work` in the thread with the thread's end, which it may create or destroy. Objects that `work` refers to
-    /// must live until it is done.
+    /// Calls `work` in the thread with its end, which `work` may create or destroy. What it refers to must outlive it.
     template<typename Work>
     auto run(Work work) {
         using Value = std::invoke_result_t<Work, std::unique_ptr<VerbsEndpoint>&>;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "tools/verbs/figures.h"
+#include "tools/verbs/rail.h"
 
 #include <algorithm>
 #include <cmath>

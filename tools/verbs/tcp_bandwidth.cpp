@@ -4,7 +4,7 @@
 #include "lib/base/format.h"
 #include "lib/base/lists.h"
 #include "lib/net/tcp.h"
-#include "tools/verbs/figures.h"
+#include "tools/verbs/rail.h"
 
 #include <cerrno>
 #include <cstring>

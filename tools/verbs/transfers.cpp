@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "tools/verbs/transfers.h"
+#include "tools/verbs/queue_pairs.h"
 
 #ifdef HAVE_IBVERBS
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // rdma-nccl-bench: one rank of `rdma-nccl bench`, on one GPU. It gets its order from the process that started it
-// (tools/bench/rank/channel.h). `rdma-nccl-bench --probe [LIBRARY]` prints this node's GPUs and NCCL as JSON.
+// (tools/bench/rank/order.h). `rdma-nccl-bench --probe [LIBRARY]` prints this node's GPUs and NCCL as JSON.
 #include "lib/base/json.h"
 #include "tools/bench/nccl_rank/nccl.h"
 #include "tools/common/print.h"

@@ -3,7 +3,6 @@
 
 #include "lib/base/format.h"
 #include "tools/bench/rank/batch.h"
-#include "tools/bench/rank/test_data.h"
 
 #include <algorithm>
 #include <cmath>

@@ -5,7 +5,6 @@
 #include "lib/base/dynamic_symbols.h"
 #include "lib/base/result.h"
 #include "tools/bench/nccl_rank/cuda.h"
-#include "tools/bench/rank/channel.h"
 #include "tools/bench/rank/order.h"
 
 #include <cstddef>

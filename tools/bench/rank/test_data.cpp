@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "tools/bench/rank/test_data.h"
+#include "tools/bench/rank/batch.h"
 
 #include <algorithm>
 #include <bit>

@@ -5,9 +5,7 @@
 #include "lib/base/lists.h"
 #include "lib/base/text.h"
 #include "tools/bench/rank/batch.h"
-#include "tools/bench/rank/channel.h"
 #include "tools/bench/rank/order.h"
-#include "tools/bench/rank/test_data.h"
 #include "tools/common/thread_pin.h"
 #include "tools/measure/rails.h"
 

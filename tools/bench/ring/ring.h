@@ -16,7 +16,7 @@
 
 namespace rdma_nccl::bench {
 
-/// Runs the rank, which talks to its worker as a rank on a GPU does (tools/bench/rank/channel.h). Returns 0, or 1.
+/// Runs the rank, which talks to its worker as a rank on a GPU does (tools/bench/rank/order.h). Returns 0, or 1.
 int run_ring_rank();
 
 /// One step of a ring: each rank sends to the next rank and receives from the previous one at the same time.

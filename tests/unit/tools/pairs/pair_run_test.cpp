@@ -2,7 +2,7 @@
 #include "lib/base/json.h"
 #include "tests/unit/pairs_report.h"
 #include "tools/pairs/pair_run.h"
-#include "tools/verbs/figures.h"
+#include "tools/verbs/rail.h"
 
 #include <gtest/gtest.h>
 #include <map>

@@ -2,7 +2,7 @@
 #include "lib/base/json.h"
 #include "tests/unit/pairs_report.h"
 #include "tools/measure/rails.h"
-#include "tools/pairs/fault_messages.h"
+#include "tools/pairs/output.h"
 #include "tools/pairs/pairs.h"
 #include "tools/pairs/roster.h"
 

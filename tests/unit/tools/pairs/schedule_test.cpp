@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Schedules without devices: every pair once, and no node in two pairs of a round.
-#include "tools/pairs/schedule.h"
+#include "tools/pairs/pairs.h"
 
 #include <algorithm>
 #include <gtest/gtest.h>

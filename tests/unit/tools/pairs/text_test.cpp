@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tests/unit/pairs_report.h"
-#include "tools/pairs/fault_messages.h"
 #include "tools/pairs/output.h"
 
 #include <gtest/gtest.h>

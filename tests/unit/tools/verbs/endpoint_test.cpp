@@ -3,8 +3,8 @@
 #include "config.h"
 #include "tests/unit/emulated_verbs.h"
 #include "tools/verbs/endpoint.h"
-#include "tools/verbs/figures.h"
 #include "tools/verbs/queue_pairs.h"
+#include "tools/verbs/rail.h"
 
 #include <gtest/gtest.h>
 #include <optional>

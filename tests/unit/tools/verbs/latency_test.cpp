@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // What a measurement of a link makes of its samples, and the pattern that proves its data.
 #include "tools/common/thread_pin.h"
-#include "tools/pairs/samples.h"
+#include "tools/pairs/judging.h"
 #include "tools/verbs/endpoint.h"
 #include "tools/verbs/errors.h"
-#include "tools/verbs/figures.h"
 #include "tools/verbs/port.h"
+#include "tools/verbs/rail.h"
 
 #include "lib/net/tcp.h"
 #include "lib/sys/affinity.h"

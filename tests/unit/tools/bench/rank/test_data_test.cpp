@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "tools/bench/rank/batch.h"
 #include "tools/bench/rank/order.h"
-#include "tools/bench/rank/test_data.h"
 
 #include <cmath>
 #include <cstring>
