@@ -5,6 +5,7 @@
 #include "tests/unit/exchange_nodes.h"
 #include "tests/unit/tree.h"
 
+#include <array>
 #include <cerrno>
 #include <filesystem>
 #include <fstream>
@@ -180,13 +181,14 @@ bool with_small_disk(const std::string& mountpoint, const char* size, bool& moun
     if (::pipe(pipe) != 0) {
         return false;
     }
-    const bool good = run_in_child(std::chrono::seconds(30), [&] {
+    const auto mount_and_work = [&] {
         const bool ready = ::unshare(CLONE_NEWNS) == 0 &&
                            ::mount("none", "/", nullptr, MS_REC | MS_PRIVATE, nullptr) == 0 &&
                            ::mount("none", mountpoint.c_str(), "tmpfs", 0, size) == 0;
         (void)!::write(pipe[1], &ready, sizeof ready);
         ::_exit(ready && work() ? 0 : 1);
-    });
+    };
+    const bool good = run_in_child(std::chrono::seconds(30), mount_and_work, std::array{pipe[1]});
     mounted = false;
     ::close(pipe[1]);
     (void)!::read(pipe[0], &mounted, sizeof mounted);
