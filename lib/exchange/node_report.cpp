@@ -35,9 +35,8 @@ ReportedPort report_port(const Fabric& fabric, const PortChoice& choice, const P
 
 /// True for the interfaces of HCAs in use.
 bool is_of_fabric(const Fabric& fabric, const FabricChoice& choice, const std::string& netdev) {
-    return std::ranges::any_of(fabric.hcas, [&](const Hca& hca) {
-        return choice.uses(hca.name) && std::ranges::find(hca.netdevs, netdev) != hca.netdevs.end();
-    });
+    return std::ranges::any_of(fabric.hcas,
+                               [&](const Hca& hca) { return choice.uses(hca.name) && contains(hca.netdevs, netdev); });
 }
 
 } // namespace
