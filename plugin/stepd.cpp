@@ -8,7 +8,6 @@
 #include "lib/net/key.h"
 #include "lib/net/listeners.h"
 #include "lib/plan/nccl_variables.h"
-#include "lib/plan/report.h"
 
 namespace rdma_nccl {
 

@@ -4,7 +4,6 @@
 #include "lib/fabric/readers.h"
 #include "lib/plan/inspect.h"
 #include "lib/plan/nccl_variables.h"
-#include "lib/plan/report.h"
 
 #include <algorithm>
 

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lib/base/format.h"
 #include "lib/fabric/kernel_text.h"
-#include "lib/fabric/pci.h"
 #include "lib/fabric/readers.h"
 
 #include <algorithm>

@@ -2,7 +2,6 @@
 #include "lib/base/format.h"
 #include "lib/base/lists.h"
 #include "lib/fabric/kernel_text.h"
-#include "lib/fabric/pci.h"
 #include "lib/fabric/readers.h"
 #include "lib/net/tcp.h"
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "lib/fabric/pci.h"
+#include "lib/fabric/fabric.h"
 
 #include "lib/base/text.h"
 

@@ -5,7 +5,7 @@
 #include "lib/placement/placement.h"
 #include "lib/plan/inspect.h"
 #include "lib/plan/plan.h"
-#include "lib/sys/affinity.h"
+#include "lib/sys/resources.h"
 
 #include <optional>
 #include <string>
@@ -62,5 +62,18 @@ std::optional<std::string> judge_isolation(const NodeFacts& facts, const Visible
 /// Explains why many ranks share few CPUs although the job has more: srun does not inherit --cpus-per-task (since Slurm
 /// 22.05). Returns nullopt if that is not the case.
 std::optional<std::string> judge_cpus(const Environment& environment, std::size_t ranks, std::size_t cpus);
+
+/// Returns "GPU 3 (0000:73:00.0), CPUs 12-15 (4 cores), memory of NUMA node 0, mlx5_4:1 first (one PCIe switch)".
+std::string rank_text(const NodePlacement& node, const Fabric& fabric, const RankPlacement& rank);
+
+/// Returns one line for each rank of the node: "local rank 3: GPU 3 ...".
+std::vector<std::string> placement_lines(const NodePlacement& node, const Fabric& fabric);
+
+/// Returns, in a few words, why the ranks have their CPUs.
+std::string binding_why(const NodePlacement& node);
+
+/// Convert masks to the value of RDMA_NCCL_CPUS and back. Reading fails unless the text has `ranks` valid masks.
+std::string write_masks(const std::vector<CpuSet>& masks);
+std::optional<std::vector<CpuSet>> read_masks(std::string_view text, std::size_t ranks);
 
 } // namespace rdma_nccl

@@ -3,7 +3,6 @@
 
 #include "lib/base/format.h"
 #include "lib/base/lists.h"
-#include "lib/fabric/pci.h"
 
 #include <cmath>
 

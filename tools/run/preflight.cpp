@@ -7,7 +7,7 @@
 #include "lib/fabric/fabric.h"
 #include "lib/fabric/kernel_text.h"
 #include "lib/net/ip.h"
-#include "lib/sys/limits.h"
+#include "lib/sys/resources.h"
 #include "tools/run/process/device_use.h"
 
 #include <algorithm>

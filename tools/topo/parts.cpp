@@ -4,7 +4,7 @@
 #include "lib/base/format.h"
 #include "lib/base/lists.h"
 #include "lib/base/text.h"
-#include "lib/fabric/pci.h"
+#include "lib/fabric/fabric.h"
 #include "tools/topo/topo.h"
 
 #include <algorithm>
