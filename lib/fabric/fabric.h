@@ -160,8 +160,7 @@ inline constexpr std::chrono::milliseconds usual_timeout(5000);
 
 /// Reads the state of each port in a child process (see lib/base/forked_worker.h) and returns the HCAs that took longer
 /// than `limit`. Does not read the speed of interfaces: a process that hangs there holds a lock that all of the network
-/// needs (RTNL). After four times `limit` in total, the remaining HCAs are not asked. Fails if no child can be started
-/// or it ends early.
+/// needs (RTNL). After four times `limit`, the remaining HCAs are not asked. Fails if no child starts or it ends early.
 Result<HcaAnswers> ask_hcas(const SysRoot& root, std::chrono::milliseconds limit);
 
 /// Like ask_hcas(), but HCAs that were not asked count as silent.

@@ -50,9 +50,8 @@ ExpectedGids expected_gids(const std::vector<Netdev>& netdevs, const Hca& hca, c
     return expected;
 }
 
-/// Returns true if the entries of both versions are there for each address. Otherwise the table must be read to its
-/// end. Always false if only link-local addresses are expected, as the other entries tell why, and if the device has
-/// only one version.
+/// Returns true if the entries of both versions are there for each address. Otherwise the table must be read to the
+/// end. False if only link-local addresses are expected, as the other entries tell why, or the device has one version.
 bool are_all_in(const std::vector<Gid>& gids, const ExpectedGids& expected) {
     const auto has = [&gids](const auto& entry, GidType type) {
         return std::ranges::any_of(gids, [&](const Gid& gid) {

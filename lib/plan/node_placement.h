@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Places a node's ranks, using the facts read from the node and the plan for its fabric.
+// Places a node's ranks, using the facts read from the node and the plan for its fabric, and describes them.
 #pragma once
 
 #include "lib/placement/placement.h"
@@ -50,9 +50,8 @@ NodePlacement place_ranks(const NodeFacts& facts, const Plan& plan, BindChoice b
 /// Returns the CPUs and the memory node to bind a rank to. Binds no CPUs if there are fewer of them than ranks.
 Binding binding_of(const NodePlacement& node, std::size_t rank);
 
-/// Sets the variables that follow from a rank's placement (with `seen_gpus`: from the asking task's): UCX_NET_DEVICES
-/// and NVSHMEM_HCA_LIST, nearest first, OMP_NUM_THREADS, JAX_LOCAL_DEVICE_IDS, and CUDA_VISIBLE_DEVICES if the order
-/// changes.
+/// Sets the variables of a rank's placement (with `seen_gpus`: from the asking task's): UCX_NET_DEVICES and
+/// NVSHMEM_HCA_LIST, nearest first, OMP_NUM_THREADS, JAX_LOCAL_DEVICE_IDS, CUDA_VISIBLE_DEVICES if the order changes.
 void add_placement(VariableList& variables, const NodePlacement& node, const TaskFacts& task, const Plan& plan);
 
 /// Returns advice for a task that sees only some of its node's GPUs, or nullopt if it sees all. `local_tasks`: number
