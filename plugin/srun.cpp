@@ -2,6 +2,7 @@
 #include "plugin/srun.h"
 
 #include "lib/base/format.h"
+#include "lib/base/lists.h"
 #include "lib/base/text.h"
 #include "lib/evidence/verdict.h"
 #include "lib/net/key.h"
@@ -69,11 +70,7 @@ bool has_components() {
     constexpr std::size_t longest = std::size_t{1} << 20;
     const auto root = SysRoot::open("/");
     const auto words = root ? root->read("/proc/self/cmdline", longest) : fail("");
-    if (!words) {
-        return false;
-    }
-    const auto parts = split(*words, '\0');
-    return std::ranges::find(parts, ":") != parts.end();
+    return words && contains(split(*words, '\0'), ":");
 }
 
 /// Returns the facts about the step that the exchange needs. Asks Slurm.

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "plugin/step_layout.h"
 
-#include "lib/base/hostlist.h"
 #include "lib/base/lists.h"
 #include "lib/base/text.h"
 #include "lib/plan/inspect.h"

@@ -8,7 +8,6 @@
 #include "lib/net/key.h"
 #include "lib/net/listeners.h"
 #include "lib/plan/nccl_variables.h"
-#include "lib/plan/report.h"
 
 namespace rdma_nccl {
 
@@ -23,8 +22,7 @@ constexpr std::chrono::seconds start_timeout(45);
 /// Returns true if task 0 of the step is on this node. In a heterogeneous step every component has its own task 0, so
 /// the name in the step layout decides if node names are host names.
 bool hosts_rank_zero(const SpankHandle& host, const NodeFacts& facts) {
-    const auto& nodes = facts.step.nodes;
-    const bool named = std::ranges::find(nodes, facts.host_name) != nodes.end();
+    const bool named = contains(facts.step.nodes, facts.host_name);
     return !(named && facts.step.note && facts.head_node.name != facts.host_name) && host.has_task_zero();
 }
 
@@ -44,7 +42,7 @@ void report_plan(const NodeState& state) {
     }
     auto own_warnings = state.warnings; // srun has reported the others, for all nodes together
     std::erase_if(own_warnings, [&reported = state.reported_warnings](const std::string& warning) {
-        return std::ranges::find(reported, warning) != reported.end();
+        return contains(reported, warning);
     });
     if (details) {
         for (const auto& warning : own_warnings) {

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "lib/base/lists.h"
 #include "plugin/stepd.h"
 
 #include "lib/base/format.h"
@@ -106,7 +107,7 @@ std::string node_name(const SpankHandle& host, const NodeFacts& facts) {
         return name;
     }
     const auto& nodes = facts.step.nodes;
-    const bool listed = std::ranges::find(nodes, facts.host_name) != nodes.end();
+    const bool listed = contains(nodes, facts.host_name);
     const auto index = host.node_id();
     if (!listed && !facts.step.heterogeneous && index && *index < nodes.size()) {
         return nodes[*index];

@@ -3,8 +3,7 @@
 
 #include "lib/base/format.h"
 #include "lib/base/lists.h"
-#include "lib/plan/report.h"
-#include "lib/sys/affinity.h"
+#include "lib/sys/resources.h"
 
 #include <sys/mman.h>
 

@@ -4,7 +4,6 @@
 #include "lib/base/text.h"
 #include "lib/nccl_log/reader.h"
 #include "lib/net/listeners.h"
-#include "lib/plan/report.h"
 #include "plugin/stepd.h"
 
 #include <functional>

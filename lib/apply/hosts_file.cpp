@@ -2,6 +2,7 @@
 #include "lib/apply/hosts_file.h"
 
 #include "lib/base/format.h"
+#include "lib/base/lists.h"
 #include "lib/base/text.h"
 #include "lib/base/unique_fd.h"
 
@@ -41,20 +42,14 @@ std::set<std::string, std::less<>> names_of(std::string_view hosts) {
 
 /// Returns lines of "10.1.0.1\tn01".
 std::string hosts_text(const HostsTable& hosts) {
-    std::string text;
-    for (const auto& host : hosts) {
-        text += format_text("{}\t{}\n", host.address.text(), host.name);
-    }
-    return text;
+    return joined(
+        mapped(hosts, [](const auto& host) { return format_text("{}\t{}\n", host.address.text(), host.name); }), "");
 }
 
 /// Returns lines of "n01 slots=8".
 std::string hostfile_text(const HostsTable& hosts) {
-    std::string text;
-    for (const auto& host : hosts) {
-        text += format_text("{} slots={}\n", host.name, host.slots);
-    }
-    return text;
+    return joined(mapped(hosts, [](const auto& host) { return format_text("{} slots={}\n", host.name, host.slots); }),
+                  "");
 }
 
 } // namespace

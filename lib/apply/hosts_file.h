@@ -35,14 +35,12 @@ struct HostsFiles {
     [[nodiscard]] std::string hostfile() const { return directory + "/hostfile"; }
 };
 
-/// Writes both files to a new directory rdma-nccl.JOB.STEP.NODE.PID below the job's TMPDIR (/tmp if unset). If the
-/// directory exists or cannot be created there, uses the working directory instead. Must run as the user. Never
-/// overwrites a file.
+/// Writes both files to a new directory rdma-nccl.JOB.STEP.NODE.PID below the job's TMPDIR (/tmp if unset). If it
+/// exists or cannot be created, uses the working directory instead. Must run as the user. Never overwrites a file.
 Result<HostsFiles> write_hosts_files(const HostsTable& hosts, const Environment& environment, const std::string& step,
                                      const std::string& node);
 
-/// Removes the files; must run as the user too. Leaves other files in the directory, and then the directory itself, in
-/// place.
+/// Removes the files; must run as the user too. Leaves other files, and then the directory itself, in place.
 void remove_hosts_files(const HostsFiles& files);
 
 } // namespace rdma_nccl

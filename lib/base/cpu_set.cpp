@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lib/base/cpu_set.h"
 
-#include "lib/base/hostlist.h"
 #include "lib/base/text.h"
 
 #include <bit>

@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "lib/base/hostlist.h"
-
 #include "lib/base/format.h"
 #include "lib/base/lists.h"
 #include "lib/base/text.h"

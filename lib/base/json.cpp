@@ -2,7 +2,6 @@
 #include "lib/base/json.h"
 
 #include "lib/base/format.h"
-#include "lib/base/lists.h"
 
 // Without streams: the C++ library is linked in, so streams would bring all of its locales into the plugin.
 #define JSON_NO_IO

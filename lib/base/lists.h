@@ -5,7 +5,9 @@
 #include <cstddef>
 #include <functional>
 #include <iterator>
+#include <ranges>
 #include <type_traits>
+#include <utility>
 #include <vector>
 
 namespace rdma_nccl {
@@ -14,6 +16,19 @@ namespace rdma_nccl {
 auto* find_by(auto& list, auto member, const auto& value) {
     const auto found = std::ranges::find(list, value, member);
     return found == list.end() ? nullptr : &*found;
+}
+
+template<typename List>
+bool contains(const List& list, const std::ranges::range_value_t<List>& value) {
+    return std::ranges::find(list, value) != std::ranges::end(list);
+}
+
+/// Appends a value unless the list contains it.
+template<typename T>
+void add_once(std::vector<T>& list, T value) {
+    if (!contains(list, value)) {
+        list.push_back(std::move(value));
+    }
 }
 
 /// Returns what `make`, a function or a member, gives for each item of a list.

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "lib/base/lists.h"
 #include "lib/evidence/verdict.h"
 
 #include "lib/base/format.h"
@@ -108,7 +109,7 @@ void add_causes(const NodeEvidence& node, Verdict verdict, std::vector<std::stri
     std::size_t count = 0;
     const auto add = [&](const std::vector<std::string>& causes) {
         for (const auto& cause : causes) {
-            if (count < most_causes && std::ranges::find(why, cause) == why.end()) {
+            if (count < most_causes && !contains(why, cause)) {
                 why.push_back(cause);
                 ++count;
             }

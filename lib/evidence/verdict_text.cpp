@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Describes a verdict in words: the line that srun prints, and the table.
 #include "lib/base/format.h"
-#include "lib/base/hostlist.h"
 #include "lib/base/lists.h"
 #include "lib/base/text.h"
 #include "lib/base/unique_fd.h"

@@ -2,10 +2,8 @@
 #include "lib/exchange/agreement.h"
 
 #include "lib/base/format.h"
-#include "lib/base/hostlist.h"
 #include "lib/base/lists.h"
 #include "lib/base/text.h"
-#include "lib/plan/report.h"
 #include "lib/slurm/step.h"
 
 #include <algorithm>

@@ -20,8 +20,7 @@ namespace rdma_nccl {
 // The connection test: the head node listens where rank 0 will, and every other node connects to it. Both prove that
 // they have the step's key, and the head proves that it has the address that the other node dialled.
 
-/// The head node's side. It leaves no port in TIME_WAIT: its connections end with a reset, unless the peer closed
-/// first.
+/// The head node's side. Leaves no port in TIME_WAIT: connections end with a reset, unless the peer closed first.
 class ReachListener {
 public:
     /// Listens on `held`, a socket bound to `port`, so that no other program can take the port in the meantime; it is
@@ -70,8 +69,7 @@ public:
                                           Clock::time_point connected, Clock::time_point deadline);
 
     /// Sends the report, then follows srun's requests until the answer comes: serves `listener` (the head node), or
-    /// tries to reach the head. Fails with ETIMEDOUT if no answer comes before `deadline`, and with ECONNRESET if srun
-    /// is gone.
+    /// tries to reach the head. Fails with ETIMEDOUT if no answer comes before `deadline`, ECONNRESET if srun is gone.
     Result<Answer> agree(const NodeReport& report, std::optional<ReachListener> listener, Clock::time_point deadline);
 
     /// Sends an alarm while the step runs. Returns false if srun is gone, or does not take the message within a second.

@@ -145,8 +145,7 @@ HeadVerdict judge_reach(std::span<const HeadCandidate> candidates, std::span<con
         format_text("; MASTER_ADDR stays {}, because {}: check routes and firewalls, or set net= or head=", address,
                     candidates.size() == 1 ? "there is no other" : "no address is reached by all nodes");
     for (std::size_t c = 0; c <= best; ++c) {
-        // A candidate that no node reached is in a network without routes between its parts; that is not any node's
-        // fault.
+        // A candidate that no node reached is in a network without routes between its parts; that is no node's fault.
         if (c == best || reached[c] > 1) {
             add_unreached(verdict, reports, results, candidates[c], c, c == best ? helpless : instead);
         }

@@ -4,7 +4,6 @@
 #include "lib/fabric/readers.h"
 #include "lib/plan/inspect.h"
 #include "lib/plan/nccl_variables.h"
-#include "lib/plan/report.h"
 
 #include <algorithm>
 
@@ -35,9 +34,8 @@ ReportedPort report_port(const Fabric& fabric, const PortChoice& choice, const P
 
 /// True for the interfaces of HCAs in use.
 bool is_of_fabric(const Fabric& fabric, const FabricChoice& choice, const std::string& netdev) {
-    return std::ranges::any_of(fabric.hcas, [&](const Hca& hca) {
-        return choice.uses(hca.name) && std::ranges::find(hca.netdevs, netdev) != hca.netdevs.end();
-    });
+    return std::ranges::any_of(fabric.hcas,
+                               [&](const Hca& hca) { return choice.uses(hca.name) && contains(hca.netdevs, netdev); });
 }
 
 } // namespace

@@ -2,8 +2,8 @@
 #include "lib/exchange/protocol.h"
 
 #include "lib/base/format.h"
-#include "lib/base/hostlist.h"
 #include "lib/base/lists.h"
+#include "lib/base/text.h"
 
 #include <algorithm>
 #include <cerrno>

@@ -95,8 +95,7 @@ public:
 
     ExchangeRounds(ExchangeStep step, Report report, EndStep end_step, Send send, Clock::time_point now);
 
-    /// Handles a node's message. Returns false if this connection may not send it now: the caller must close the
-    /// connection.
+    /// Handles a node's message. Returns false if this connection may not send it now: the caller must close it.
     bool take(int connection, NodeMessage message, Clock::time_point now);
     void lose(int connection);
     /// Called when the step is cancelled: no node needs to wait for the others any more.

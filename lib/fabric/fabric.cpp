@@ -4,6 +4,8 @@
 #include "lib/base/format.h"
 #include "lib/fabric/readers.h"
 
+#include <span>
+
 namespace rdma_nccl {
 
 namespace {
@@ -24,6 +26,20 @@ double netdev_speed(const Fabric& fabric, const Hca& hca, const Port& port) {
         }
     }
     return 0;
+}
+
+bool is_hex(std::string_view text, std::size_t shortest, std::size_t longest) {
+    return text.size() >= shortest && text.size() <= longest &&
+           text.find_first_not_of("0123456789abcdefABCDEF") == std::string_view::npos;
+}
+
+/// True for "pci0000:50".
+bool is_pci_host_bridge(std::string_view text) {
+    if (!text.starts_with("pci")) {
+        return false;
+    }
+    const auto [domain, bus] = split_once(text.substr(3), ':');
+    return bus && is_hex(domain, 4, 8) && is_hex(*bus, 2, 2);
 }
 
 } // namespace
@@ -67,6 +83,77 @@ Fabric read_fabric(const SysRoot& root, const UnresponsiveHcas& unresponsive, Gi
     }
     fabric.problems = notes.take();
     return fabric;
+}
+
+// Places in the PCI tree.
+
+std::vector<std::string_view> pci_ancestors(std::string_view path) {
+    auto parts = split(path, '/');
+    parts.erase(parts.begin(), std::ranges::find_if(parts, is_pci_host_bridge));
+    if (!parts.empty()) {
+        parts.pop_back();
+    }
+    return parts;
+}
+
+bool is_pci_address(std::string_view text) {
+    const auto parts = split(text, ':');
+    if (parts.size() != 3) {
+        return false;
+    }
+    const auto [device, function] = split_once(parts[2], '.');
+    return function && is_hex(parts[0], 4, 8) && is_hex(parts[1], 2, 2) && is_hex(device, 2, 2) &&
+           is_hex(*function, 1, 1);
+}
+
+std::string pci_function_path(std::string_view sysfs_path) {
+    while (!sysfs_path.empty() && !is_pci_address(base_name(sysfs_path))) {
+        const auto slash = sysfs_path.rfind('/');
+        sysfs_path = sysfs_path.substr(0, slash == std::string_view::npos ? 0 : slash);
+    }
+    return std::string(sysfs_path);
+}
+
+std::optional<int> read_numa_node(const Directory& function) {
+    const auto number = parse_number<int>(function.read("numa_node", 64).value_or(""));
+    return number && *number >= 0 ? number : std::nullopt;
+}
+
+CpuSet read_local_cpus(const Directory& function) {
+    return CpuSet::parse_list(function.read("local_cpulist").value_or("")).value_or(CpuSet());
+}
+
+std::size_t common_pci_ancestors(std::string_view path_a, std::string_view path_b) {
+    const auto a = pci_ancestors(path_a);
+    const auto b = pci_ancestors(path_b);
+    const auto differ = std::mismatch(a.begin(), a.end(), b.begin(), b.end());
+    return static_cast<std::size_t>(differ.first - a.begin());
+}
+
+std::optional<unsigned> switches_between(std::string_view path_a, std::string_view path_b) {
+    const std::size_t common = common_pci_ancestors(path_a, path_b);
+    if (common < 2) {
+        return std::nullopt;
+    }
+    const std::size_t below_a = pci_ancestors(path_a).size() - common;
+    const std::size_t below_b = pci_ancestors(path_b).size() - common;
+    if (below_a == 0 && below_b == 0) {
+        return 0;
+    }
+    // The first switch is the one in which they meet: its upstream port is common, and its downstream ports are the
+    // first parts below. Each further switch adds two ports.
+    const auto further = [](std::size_t below) { return below == 0 ? 0 : (below - 1) / 2; };
+    return static_cast<unsigned>(1 + further(below_a) + further(below_b));
+}
+
+std::string root_port_of(std::string_view path) {
+    const auto above = pci_ancestors(path);
+    const auto upper = std::span(above).first(std::min<std::size_t>(above.size(), 2));
+    return upper.empty() ? "" : "/" + joined(upper, "/");
+}
+
+bool share_pcie_switch(std::string_view path_a, std::string_view path_b) {
+    return common_pci_ancestors(path_a, path_b) >= 2;
 }
 
 } // namespace rdma_nccl

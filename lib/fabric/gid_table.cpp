@@ -27,8 +27,7 @@ using ExpectedGids = std::vector<std::pair<std::string, IpAddress>>; // interfac
 ExpectedGids expected_gids(const std::vector<Netdev>& netdevs, const Hca& hca, const Port& port) {
     std::set<std::string, std::less<>> names; // of the port's own interfaces, and those stacked on them
     for (const auto& netdev : netdevs) {
-        const bool of_hca = std::ranges::find(hca.netdevs, netdev.name) != hca.netdevs.end();
-        if (of_hca && (hca.ports.size() == 1 || netdev.port == port.number)) {
+        if (contains(hca.netdevs, netdev.name) && (hca.ports.size() == 1 || netdev.port == port.number)) {
             names.insert(netdev.name);
         }
     }
@@ -51,9 +50,8 @@ ExpectedGids expected_gids(const std::vector<Netdev>& netdevs, const Hca& hca, c
     return expected;
 }
 
-/// Returns true if the entries of both versions are there for each address. Otherwise the table must be read to its
-/// end. Always false if only link-local addresses are expected, as the other entries tell why, and if the device has
-/// only one version.
+/// Returns true if the entries of both versions are there for each address. Otherwise the table must be read to the
+/// end. False if only link-local addresses are expected, as the other entries tell why, or the device has one version.
 bool are_all_in(const std::vector<Gid>& gids, const ExpectedGids& expected) {
     const auto has = [&gids](const auto& entry, GidType type) {
         return std::ranges::any_of(gids, [&](const Gid& gid) {
@@ -179,9 +177,8 @@ void read_gid_tables(const SysRoot& root, Hca& hca, const std::vector<Netdev>* n
         read_gids(root, path, port, netdevs ? std::optional(expected_gids(*netdevs, hca, port)) : std::nullopt, notes);
         append(port.problems, notes.take());
         for (const auto& gid : port.gids) {
-            if (!gid.netdev.empty() && hca.netdevs.size() < max_netdevs &&
-                std::ranges::find(hca.netdevs, gid.netdev) == hca.netdevs.end()) {
-                hca.netdevs.push_back(gid.netdev);
+            if (!gid.netdev.empty() && hca.netdevs.size() < max_netdevs) {
+                add_once(hca.netdevs, gid.netdev);
             }
         }
     }

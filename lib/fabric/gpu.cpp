@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lib/base/format.h"
-#include "lib/fabric/pci.h"
 #include "lib/fabric/readers.h"
 
 #include <cerrno>

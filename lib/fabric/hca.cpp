@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lib/base/format.h"
 #include "lib/fabric/kernel_text.h"
-#include "lib/fabric/pci.h"
 #include "lib/fabric/readers.h"
 
 #include <algorithm>
@@ -82,11 +81,7 @@ void read_parent(const SysRoot& root, const std::string& path, Hca& hca) {
     hca.physical_function = printable(base_name(device->read_link("physfn").value_or("")), 40);
     hca.numa_node = read_numa_node(*device);
     hca.local_cpus = read_local_cpus(*device);
-    for (const auto& name : root.list(path + "/device/net").value_or(std::vector<std::string>{})) {
-        if (is_netdev_name(name)) {
-            hca.netdevs.push_back(name);
-        }
-    }
+    hca.netdevs = selected(root.list(path + "/device/net").value_or(std::vector<std::string>{}), is_netdev_name);
 }
 
 Hca read_hca(const SysRoot& root, const std::string& name, const Directory& directory, bool answers) {

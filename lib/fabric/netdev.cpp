@@ -2,7 +2,6 @@
 #include "lib/base/format.h"
 #include "lib/base/lists.h"
 #include "lib/fabric/kernel_text.h"
-#include "lib/fabric/pci.h"
 #include "lib/fabric/readers.h"
 #include "lib/net/tcp.h"
 
@@ -222,8 +221,8 @@ std::vector<std::string> default_netdevs(std::vector<Route> routes) {
     const auto lowest = std::ranges::min_element(routes, {}, &Route::metric);
     std::vector<std::string> netdevs;
     for (const auto& route : routes) {
-        if (route.metric == lowest->metric && std::ranges::find(netdevs, route.netdev) == netdevs.end()) {
-            netdevs.push_back(route.netdev);
+        if (route.metric == lowest->metric) {
+            add_once(netdevs, route.netdev);
         }
     }
     return netdevs;

@@ -63,9 +63,8 @@ Names candidates(const Fabric& fabric, const NcclInterfaceEnvironment& environme
     Names names;
     for (const bool ipv6 : {false, true}) {
         for (const Netdev* const netdev : in_order) {
-            const bool listed = std::ranges::find(names, netdev->name) != names.end();
-            if (environment.ipv6.value_or(ipv6) == ipv6 && !listed && has_address(*netdev, ipv6)) {
-                names.push_back(netdev->name);
+            if (environment.ipv6.value_or(ipv6) == ipv6 && has_address(*netdev, ipv6)) {
+                add_once(names, netdev->name);
             }
         }
     }

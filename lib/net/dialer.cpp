@@ -2,6 +2,7 @@
 #include "lib/net/dialer.h"
 
 #include "lib/base/format.h"
+#include "lib/base/lists.h"
 #include "lib/net/tcp.h"
 
 #include <cerrno>
@@ -149,7 +150,7 @@ Result<Connection> dial(DialTarget target, Clock::time_point connected, Clock::t
 }
 
 std::vector<IpAddress> without_own(std::vector<IpAddress> all, const std::vector<IpAddress>& own) {
-    const auto is_own = [&own](const IpAddress& one) { return std::ranges::find(own, one) != own.end(); };
+    const auto is_own = [&own](const IpAddress& one) { return contains(own, one); };
     if (!std::ranges::all_of(all, is_own)) {
         std::erase_if(all, is_own);
     }

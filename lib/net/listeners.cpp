@@ -91,7 +91,7 @@ Result<void> add_listeners(int socket, int family, std::span<const std::uint16_t
         if (answer.error != 0) {
             return failed(answer.error);
         }
-        const auto is_wanted = [&](const auto& one) { return std::ranges::find(ports, one.port) != ports.end(); };
+        const auto is_wanted = [&](const auto& one) { return contains(ports, one.port); };
         append(found, selected(answer.listeners, is_wanted));
         found.resize(std::min(found.size(), most_listeners));
         if (answer.complete) {
@@ -212,10 +212,7 @@ std::string format_stranger(const PortListener& stranger) {
 std::string format_listeners(std::uint16_t port) {
     std::vector<std::string> all;
     for (const auto& listener : find_listeners(std::span(&port, 1)).value_or(std::vector<PortListener>())) {
-        auto one = who(listener);
-        if (std::ranges::find(all, one) == all.end()) { // a program's IPv4 and IPv6
-            all.push_back(std::move(one));
-        }
+        add_once(all, who(listener)); // a program's IPv4 and IPv6
     }
     return all.empty() ? "" : joined(all, " and ") + (all.size() == 1 ? " listens there" : " listen there");
 }

@@ -49,8 +49,7 @@ concept Enumeration = std::is_enum_v<T>;
 template<typename T>
 inline constexpr std::string_view message_name = T::message_name;
 
-/// A text or texts of any bytes, e.g. another format or a program's own output: the reader does not make them safe to
-/// print.
+/// A text or texts of any bytes, e.g. another format or a program's own output: the reader does not make it printable.
 template<typename T>
 struct Raw {
     T& value;

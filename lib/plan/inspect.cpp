@@ -5,7 +5,6 @@
 #include "lib/net/message.h"
 #include "lib/plan/nccl_variables.h"
 #include "lib/plan/port_block.h"
-#include "lib/sys/affinity.h"
 
 #include <algorithm>
 #include <array>

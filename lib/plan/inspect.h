@@ -8,7 +8,7 @@
 #include "lib/settings/settings.h"
 #include "lib/slurm/step.h"
 #include "lib/sys/environment.h"
-#include "lib/sys/limits.h"
+#include "lib/sys/resources.h"
 #include "lib/sys/sysroot.h"
 
 #include <chrono>

@@ -206,7 +206,7 @@ std::vector<PortInUse> ports_in_use(const NodeFacts& facts, const FabricChoice& 
         for (const auto& port : hca.ports) {
             const PortInUse candidate{&hca, &port};
             if (list ? nccl_opens(port) && nccl_list_matches(*list, hca.name, port.number)
-                     : std::ranges::find(chosen, candidate.name()) != chosen.end()) {
+                     : contains(chosen, candidate.name())) {
                 ports.push_back(candidate);
             }
         }

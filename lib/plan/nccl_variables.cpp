@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-
 #include "lib/plan/nccl_variables.h"
+
 #include "lib/base/format.h"
+#include "lib/base/lists.h"
 #include "lib/base/text.h"
 #include "lib/nccl/model.h"
 
@@ -170,9 +171,7 @@ bool shows_connections(std::string_view list) {
     list.remove_prefix(all_but ? 1 : 0);
     const auto names = lower_case(list);
     const auto listed = split(names, ',');
-    const auto has = [&](std::string_view name) {
-        return std::ranges::any_of(listed, [&](std::string_view entry) { return entry == name || entry == "all"; });
-    };
+    const auto has = [&](std::string_view name) { return contains(listed, name) || contains(listed, "all"); };
     return all_but ? !has("init") || !has("net") : has("init") || has("net");
 }
 

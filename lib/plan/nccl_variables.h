@@ -52,9 +52,8 @@ std::vector<PortInUse> ports_in_use(const NodeFacts& facts, const FabricChoice& 
 /// decisions in `plan` so far.
 void add_nccl(VariableList& variables, const Plan& plan, const NodeFacts& facts, const Settings& settings);
 
-/// Adds NCCL_DEBUG, NCCL_DEBUG_SUBSYS and NCCL_DEBUG_FILE, by which NCCL writes logs from which a step can be judged
-/// (verify=full). `directory` is an absolute path that each rank can write to. Returns why there will be no log, or
-/// what it will lack.
+/// Adds NCCL_DEBUG, NCCL_DEBUG_SUBSYS and NCCL_DEBUG_FILE, for logs from which a step can be judged (verify=full).
+/// `directory` is an absolute path that each rank can write to. Returns why there will be no log, or what it will lack.
 std::vector<std::string> add_nccl_debug(VariableList& variables, const NodeFacts& facts, std::string_view directory);
 
 } // namespace rdma_nccl

@@ -171,7 +171,7 @@ NodePlacement place_ranks(const NodeFacts& facts, const Plan& plan, BindChoice b
     }
     if (facts.step.job_id == 0) { // outside Slurm, nothing separates two jobs of a node
         for (std::size_t i = 0; i < facts.fabric.gpus.size() && !node.gpus.empty(); ++i) {
-            if (std::ranges::find(node.gpus, std::optional(i)) == node.gpus.end()) {
+            if (!contains(node.gpus, std::optional(i))) {
                 wanted.others.push_back(place_of(facts.fabric.gpus[i], topology));
             }
         }

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// Places a node's ranks, using the facts read from the node and the plan for its fabric.
+// Places a node's ranks, using the facts read from the node and the plan for its fabric, and describes them.
 #pragma once
 
 #include "lib/placement/placement.h"
 #include "lib/plan/inspect.h"
 #include "lib/plan/plan.h"
-#include "lib/sys/affinity.h"
+#include "lib/sys/resources.h"
 
 #include <optional>
 #include <string>
@@ -50,9 +50,8 @@ NodePlacement place_ranks(const NodeFacts& facts, const Plan& plan, BindChoice b
 /// Returns the CPUs and the memory node to bind a rank to. Binds no CPUs if there are fewer of them than ranks.
 Binding binding_of(const NodePlacement& node, std::size_t rank);
 
-/// Sets the variables that follow from a rank's placement (with `seen_gpus`: from the asking task's): UCX_NET_DEVICES
-/// and NVSHMEM_HCA_LIST, nearest first, OMP_NUM_THREADS, JAX_LOCAL_DEVICE_IDS, and CUDA_VISIBLE_DEVICES if the order
-/// changes.
+/// Sets the variables of a rank's placement (with `seen_gpus`: from the asking task's): UCX_NET_DEVICES and
+/// NVSHMEM_HCA_LIST, nearest first, OMP_NUM_THREADS, JAX_LOCAL_DEVICE_IDS, CUDA_VISIBLE_DEVICES if the order changes.
 void add_placement(VariableList& variables, const NodePlacement& node, const TaskFacts& task, const Plan& plan);
 
 /// Returns advice for a task that sees only some of its node's GPUs, or nullopt if it sees all. `local_tasks`: number
@@ -62,5 +61,18 @@ std::optional<std::string> judge_isolation(const NodeFacts& facts, const Visible
 /// Explains why many ranks share few CPUs although the job has more: srun does not inherit --cpus-per-task (since Slurm
 /// 22.05). Returns nullopt if that is not the case.
 std::optional<std::string> judge_cpus(const Environment& environment, std::size_t ranks, std::size_t cpus);
+
+/// Returns "GPU 3 (0000:73:00.0), CPUs 12-15 (4 cores), memory of NUMA node 0, mlx5_4:1 first (one PCIe switch)".
+std::string rank_text(const NodePlacement& node, const Fabric& fabric, const RankPlacement& rank);
+
+/// Returns one line for each rank of the node: "local rank 3: GPU 3 ...".
+std::vector<std::string> placement_lines(const NodePlacement& node, const Fabric& fabric);
+
+/// Returns, in a few words, why the ranks have their CPUs.
+std::string binding_why(const NodePlacement& node);
+
+/// Convert masks to the value of RDMA_NCCL_CPUS and back. Reading fails unless the text has `ranks` valid masks.
+std::string write_masks(const std::vector<CpuSet>& masks);
+std::optional<std::vector<CpuSet>> read_masks(std::string_view text, std::size_t ranks);
 
 } // namespace rdma_nccl

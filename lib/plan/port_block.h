@@ -34,8 +34,7 @@ std::optional<PortRange> read_ephemeral_range(const SysRoot& root);
 /// ports.
 PortRange default_port_range(const std::optional<PortRange>& ephemeral);
 
-/// Returns the first port of a step's block. Within the range's size, it differs for a job's steps and for neighbouring
-/// jobs.
+/// Returns the first port of a step's block. As far as the range allows, a job's steps and neighbouring jobs differ.
 std::uint16_t derive_port(std::uint32_t job_id, std::uint32_t step_id, const PortRange& range);
 
 /// Takes the first of: the user's MASTER_PORT, the port setting, SLURM_STEP_RESV_PORTS, srun's note, a derived port.

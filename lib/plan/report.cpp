@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "lib/plan/report.h"
+// Describes a plan and a placement in words, for the plugin's details and for the command.
+#include "lib/plan/node_placement.h"
 
 #include "lib/base/format.h"
 #include "lib/base/lists.h"

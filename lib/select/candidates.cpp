@@ -2,21 +2,11 @@
 #include "lib/select/candidates.h"
 
 #include "lib/base/format.h"
-#include "lib/fabric/pci.h"
+#include "lib/base/lists.h"
 
 #include <cmath>
 
 namespace rdma_nccl {
-
-namespace {
-
-using Names = std::vector<std::string>;
-
-bool contains(const Names& names, std::string_view name) {
-    return std::ranges::find(names, name) != names.end();
-}
-
-} // namespace
 
 std::string PortCandidate::name() const {
     return format_text("{} port {}", hca->name, port->number);
@@ -36,7 +26,7 @@ std::vector<std::string> netdevs_of(const Fabric& fabric, const PortCandidate& c
     if (candidate.hca->ports.size() == 1) {
         return candidate.hca->netdevs;
     }
-    Names names;
+    std::vector<std::string> names;
     for (const auto& name : candidate.hca->netdevs) {
         const Netdev* const netdev = fabric.find_netdev(name);
         if (netdev != nullptr && netdev->port == candidate.port->number) {
@@ -44,15 +34,15 @@ std::vector<std::string> netdevs_of(const Fabric& fabric, const PortCandidate& c
         }
     }
     for (const auto& gid : candidate.port->gids) {
-        if (!gid.netdev.empty() && !contains(names, gid.netdev)) {
-            names.push_back(gid.netdev);
+        if (!gid.netdev.empty()) {
+            add_once(names, gid.netdev);
         }
     }
     return names;
 }
 
 std::vector<std::string> with_lowers(const Fabric& fabric, const std::string& name) {
-    Names names = {name};
+    std::vector<std::string> names = {name};
     // Open vSwitch has a single datapath for all its bridges above their members. A bridge's own interface has no links
     // to the members.
     const Netdev* const top = fabric.find_netdev(name);
@@ -62,9 +52,8 @@ std::vector<std::string> with_lowers(const Fabric& fabric, const std::string& na
     for (std::size_t i = 0; i < names.size(); ++i) { // names grows during the loop; each name is added once
         const Netdev* const upper = fabric.find_netdev(names[i]);
         for (const auto& netdev : fabric.netdevs) {
-            const bool below = netdev.upper == names[i] || (upper != nullptr && contains(upper->lowers, netdev.name));
-            if (below && !contains(names, netdev.name)) {
-                names.push_back(netdev.name);
+            if (netdev.upper == names[i] || (upper != nullptr && contains(upper->lowers, netdev.name))) {
+                add_once(names, netdev.name);
             }
         }
     }

@@ -93,8 +93,7 @@ bool shares_switch_with_gpu(const Fabric& fabric, const Hca& hca);
 /// nullopt.
 std::optional<std::string> default_route_above(const Fabric& fabric, const PortCandidate& candidate);
 
-/// Returns the rate of one physical link of the port in Gb/s, to compare rate classes. For a bond, that of its fastest
-/// slave.
+/// Returns the rate of one physical link of the port in Gb/s, to compare rate classes. Of a bond: its fastest slave's.
 double link_gbps(const Fabric& fabric, const PortCandidate& candidate);
 
 /// Returns true if the rates differ by at most 10 %, as rounded rates of one class may.

@@ -3,7 +3,6 @@
 #include "lib/base/format.h"
 #include "lib/base/lists.h"
 #include "lib/base/text.h"
-#include "lib/fabric/pci.h"
 #include "lib/select/candidates.h"
 
 #include <algorithm>
@@ -69,7 +68,7 @@ void keep_active(const Fabric& /*fabric*/, const Ports& remaining) {
                                "does not answer (its driver hangs): left out; reset the device");
         } else if (port.state.empty()) {
             candidate->exclude(PortRule::StateUnreadable, "has a state that cannot be read: left out");
-        } else if (std::ranges::find(other_states, port.state) == other_states.end()) {
+        } else if (!contains(other_states, port.state)) {
             candidate->exclude(PortRule::StateUnreadable,
                                format_text("has a state that makes no sense ('{}'): left out", printable(port.state)));
         } else if (port.state == "INIT" && !candidate->is_roce()) {

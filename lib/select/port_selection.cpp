@@ -57,7 +57,7 @@ Selection start_selection(const Fabric& fabric, const Settings& settings) {
 void exclude_isolated(Selection& selection, std::span<const std::string> isolated) {
     for (auto& candidate : selection.candidates) {
         const std::string name = port_name(candidate.hca->name, candidate.port->number);
-        if (candidate.remains() && std::ranges::find(isolated, name) != isolated.end()) {
+        if (candidate.remains() && contains(isolated, name)) {
             candidate.exclude(PortRule::NoNeighbour, "has an address in a network in which no other node of the step "
                                                      "has a port: left out; hca= can name it");
         }
@@ -118,7 +118,7 @@ bool lacks_address(const Selection& selection, const PortCandidate& candidate,
     constexpr std::array rules = {PortRule::NoGidTable, PortRule::NoGid, PortRule::NoUsableGid, PortRule::NoSuchGid,
                                   PortRule::LinkLocal};
     const auto rate = [&](const PortCandidate& port) { return link_gbps(selection.fabric, port); };
-    return std::ranges::find(rules, candidate.exclusion->rule) != rules.end() &&
+    return contains(rules, candidate.exclusion->rule) &&
            !default_route_above(selection.fabric, candidate) && // a management port is not missed
            (shares_switch_with_gpu(selection.fabric, *candidate.hca) ||
             std::ranges::any_of(used, [&](const PortCandidate* other) {
@@ -137,8 +137,7 @@ std::string_view card_of(const Hca& hca) {
 bool is_broken_rail(const Selection& selection, const PortCandidate& candidate) {
     constexpr std::array rules = {PortRule::NotActive, PortRule::NoSubnetManager, PortRule::StateUnreadable,
                                   PortRule::TooSlowToRead, PortRule::NoDeviceFile};
-    return std::ranges::find(rules, candidate.exclusion->rule) != rules.end() &&
-           shares_switch_with_gpu(selection.fabric, *candidate.hca) &&
+    return contains(rules, candidate.exclusion->rule) && shares_switch_with_gpu(selection.fabric, *candidate.hca) &&
            std::ranges::none_of(selection.candidates, [&](const PortCandidate& other) {
                return card_of(*other.hca) == card_of(*candidate.hca) && other.port->state == "ACTIVE" &&
                       other.port != candidate.port;

@@ -2,6 +2,7 @@
 #include "lib/settings/parse.h"
 
 #include "lib/base/format.h"
+#include "lib/base/lists.h"
 #include "lib/base/text.h"
 #include "lib/sys/environment.h"
 
@@ -210,8 +211,7 @@ SettingsOutcome resolve_settings(const SettingsSources& sources) {
 }
 
 bool asks_for_help(std::string_view option) {
-    const auto parts = split(option, ',');
-    return std::find(parts.begin(), parts.end(), "help") != parts.end();
+    return contains(split(option, ','), "help");
 }
 
 std::string settings_help() {

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "lib/base/lists.h"
 #include "lib/slurm/step.h"
 
 #include "lib/base/format.h"
@@ -35,10 +36,6 @@ LayoutChoice choose_automatically(const Step& step, const Program& program, unsi
 }
 
 using Words = std::span<const std::string>;
-
-bool contains(const auto& list, std::string_view word) {
-    return std::ranges::find(list, word) != list.end();
-}
 
 constexpr std::array<std::string_view, 8> launchers = {"torchrun",    "accelerate",   "deepspeed", "composer",
                                                        "ft_launcher", "torchrun_jsc", "torchx",    "torchrunx"};

@@ -2,7 +2,6 @@
 #include "lib/slurm/step.h"
 
 #include "lib/base/format.h"
-#include "lib/base/hostlist.h"
 #include "lib/base/text.h"
 
 #include <initializer_list>

@@ -2,10 +2,10 @@
 #include "lib/slurm/step_processes.h"
 
 #include "lib/base/format.h"
+#include "lib/base/lists.h"
 #include "lib/base/text.h"
 
 #include <algorithm>
-#include <array>
 
 namespace rdma_nccl {
 
@@ -115,8 +115,7 @@ ProcessIdentity StepProcesses::identify(const SysRoot& root, pid_t pid) const {
     if (name.empty() && ancestors.empty()) {
         return {ProcessOwner::Gone, {}};
     }
-    const bool below = std::ranges::find(ancestors, ancestor) != ancestors.end();
-    if (ancestor > 0 && (below || process == ancestor)) {
+    if (ancestor > 0 && (contains(ancestors, ancestor) || process == ancestor)) {
         return {ProcessOwner::Step, name};
     }
     auto step = parse_step_cgroups(file_of(root, process, "cgroup"));
@@ -135,7 +134,8 @@ ProcessIdentity StepProcesses::identify(const SysRoot& root, pid_t pid) const {
 
 std::optional<Environment> environment_of_step(const SysRoot& root, std::uint32_t job, std::uint32_t step) {
     constexpr std::size_t longest = 6 << 20; // what execve(2) takes at most
-    const auto wanted = std::array{format_text("SLURM_JOB_ID={}", job), format_text("SLURM_STEP_ID={}", step)};
+    const auto wanted_job = format_text("SLURM_JOB_ID={}", job);
+    const auto wanted_step = format_text("SLURM_STEP_ID={}", step);
     for (const auto& process : root.list("/proc").value_or(std::vector<std::string>{})) {
         if (!parse_number<pid_t>(process)) {
             continue;
@@ -147,8 +147,7 @@ std::optional<Environment> environment_of_step(const SysRoot& root, std::uint32_
                 entries.emplace_back(entry);
             }
         }
-        const auto has = [&entries](const auto& entry) { return std::ranges::find(entries, entry) != entries.end(); };
-        if (std::ranges::all_of(wanted, has) &&
+        if (contains(entries, wanted_job) && contains(entries, wanted_step) &&
             std::ranges::any_of(entries, [](const std::string& entry) { return entry.starts_with("SLURM_PROCID="); })) {
             return Environment(entries);
         }
@@ -167,7 +166,7 @@ bool other_jobs_on_node(const SysRoot& root, std::uint32_t own_job) {
 std::vector<pid_t> ancestors_of(const SysRoot& root, pid_t pid) {
     std::vector<pid_t> found;
     // Processes that end during the loop could leave a cycle of reused numbers.
-    for (auto parent = parent_of(root, pid); parent && *parent > 0 && std::ranges::find(found, *parent) == found.end();
+    for (auto parent = parent_of(root, pid); parent && *parent > 0 && !contains(found, *parent);
          parent = parent_of(root, *parent)) {
         found.push_back(*parent);
     }

@@ -28,8 +28,7 @@ inline constexpr std::string_view hostfile_variable = "RDMA_NCCL_HOSTFILE";
 /// when all tasks have the same, else one list per task, "0-1/2-3".
 inline constexpr std::string_view masks_variable = "RDMA_NCCL_CPUS";
 
-/// 64 hexadecimal digits that only the tasks of this step know (lib/net/key.h), and by which they authenticate each
-/// other.
+/// 64 hexadecimal digits that only the tasks of this step know (lib/net/key.h), to authenticate each other.
 inline constexpr std::string_view token_variable = "RDMA_NCCL_TOKEN";
 
 /// True for a setting RDMA_NCCL_<KEY> of a user, as opposed to a variable of ours. RDMA_NCCL_HOSTS can be either: ours

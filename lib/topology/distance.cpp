@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lib/topology/topology.h"
 
-#include "lib/fabric/pci.h"
-
 #include <algorithm>
 #include <array>
 #include <numeric>

@@ -360,7 +360,7 @@ TrafficSources traffic_sources(const SysRoot& root, const Fabric& fabric, std::s
         }
         for (const auto& port : hca.ports) {
             auto source = PortFiles(root, fabric, hca, port).find();
-            source.expected = std::ranges::find(expected, source.name()) != expected.end();
+            source.expected = contains(expected, source.name());
             sources.ports.push_back(std::move(source));
         }
     }

@@ -5,7 +5,6 @@
 #include "lib/base/text.h"
 #include "lib/fabric/fabric.h"
 #include "lib/fabric/kernel_text.h"
-#include "lib/fabric/pci.h"
 #include "tests/fuzz/check.h"
 
 #include <set>

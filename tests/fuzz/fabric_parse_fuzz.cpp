@@ -2,7 +2,6 @@
 // The texts of single sysfs files: whatever is read must be printed back as it was.
 #include "lib/base/text.h"
 #include "lib/fabric/kernel_text.h"
-#include "lib/fabric/pci.h"
 #include "lib/fabric/readers.h"
 #include "tests/fuzz/check.h"
 

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Lists and numbers out of the environment and out of files: node lists, task counts, ports, GPUs, addresses,
 // nccl.conf, the marker of what we set. The input's first line says which, as "hosts", the rest is the text.
-#include "lib/base/hostlist.h"
 #include "lib/base/text.h"
 #include "lib/fabric/readers.h"
 #include "lib/net/ip.h"

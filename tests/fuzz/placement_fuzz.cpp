@@ -2,7 +2,7 @@
 // Ranks on a machine of any shape. The input is text where its first line says "lists": CPU lists, CPU masks, and the
 // masks of a node's ranks. Else each byte is one choice in the making of a machine (placement_machine.h).
 #include "lib/base/text.h"
-#include "lib/plan/report.h"
+#include "lib/plan/node_placement.h"
 #include "tests/fuzz/check.h"
 #include "tests/fuzz/placement_check.h"
 #include "tests/fuzz/placement_machine.h"

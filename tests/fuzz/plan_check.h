@@ -4,8 +4,8 @@
 
 #include "lib/base/text.h"
 #include "lib/nccl/model.h"
+#include "lib/plan/node_placement.h"
 #include "lib/plan/plan.h"
-#include "lib/plan/report.h"
 #include "tests/fuzz/check.h"
 #include "tests/fuzz/choice_check.h"
 

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // What comes to a node in a step's environment and in NCCL's files: Slurm's lists, srun's note, the marker, nccl.conf.
 
-#include "lib/base/hostlist.h"
 #include "lib/base/text.h"
 #include "lib/net/ip.h"
 #include "lib/plan/variables.h"

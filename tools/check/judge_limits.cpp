@@ -2,7 +2,7 @@
 // Judges limits on what a step may lock, open and share. Inside a step its own limits count; outside, the most that
 // slurmd passes on.
 #include "lib/base/format.h"
-#include "lib/sys/limits.h"
+#include "lib/sys/resources.h"
 #include "tools/check/judge.h"
 
 #include <limits>

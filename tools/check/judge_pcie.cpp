@@ -3,7 +3,7 @@
 // an IOMMU stand between GPUs and HCAs? Virtual machines show no links, or wrong ones; what is missing is skipped.
 #include "lib/base/format.h"
 #include "lib/base/text.h"
-#include "lib/fabric/pci.h"
+#include "lib/fabric/fabric.h"
 #include "tools/check/judge.h"
 
 #include <algorithm>

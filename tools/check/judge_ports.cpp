@@ -3,7 +3,7 @@
 // node has the ports that it should have.
 #include "lib/base/format.h"
 #include "lib/base/text.h"
-#include "lib/fabric/pci.h"
+#include "lib/fabric/fabric.h"
 #include "tools/check/judge.h"
 
 #include <algorithm>

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "lib/base/cpu_set.h"
-#include "lib/sys/affinity.h"
+#include "lib/sys/resources.h"
 
 #include <optional>
 #include <string_view>

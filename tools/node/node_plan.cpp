@@ -5,8 +5,7 @@
 #include "lib/base/lists.h"
 #include "lib/base/text.h"
 #include "lib/base/unique_fd.h"
-#include "lib/plan/report.h"
-#include "lib/sys/affinity.h"
+#include "lib/sys/resources.h"
 
 #include <algorithm>
 #include <cstdint>

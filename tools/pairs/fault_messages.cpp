@@ -2,7 +2,6 @@
 #include "tools/pairs/output.h"
 
 #include "lib/base/format.h"
-#include "lib/base/hostlist.h"
 #include "lib/base/lists.h"
 #include "lib/base/text.h"
 #include "lib/fabric/fabric.h"

@@ -3,8 +3,8 @@
 #include "tools/pairs/output.h"
 
 #include "lib/base/format.h"
-#include "lib/base/hostlist.h"
 #include "lib/base/lists.h"
+#include "lib/base/text.h"
 
 #include <algorithm>
 #include <array>

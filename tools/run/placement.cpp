@@ -6,7 +6,7 @@
 #include "lib/fabric/fabric.h"
 #include "lib/fabric/readers.h"
 #include "lib/select/port_selection.h"
-#include "lib/sys/affinity.h"
+#include "lib/sys/resources.h"
 #include "lib/topology/topology.h"
 
 #include <set>

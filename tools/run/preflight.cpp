@@ -9,7 +9,7 @@
 #include "lib/fabric/kernel_text.h"
 #include "lib/net/ip.h"
 #include "lib/slurm/step_processes.h"
-#include "lib/sys/limits.h"
+#include "lib/sys/resources.h"
 
 #include <algorithm>
 #include <array>

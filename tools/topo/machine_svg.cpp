@@ -2,7 +2,7 @@
 #include "lib/base/format.h"
 #include "lib/base/lists.h"
 #include "lib/base/text.h"
-#include "lib/plan/report.h"
+#include "lib/plan/node_placement.h"
 #include "tools/html/page.h"
 #include "tools/topo/topo.h"
 

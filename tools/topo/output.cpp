@@ -4,7 +4,7 @@
 #include "lib/base/lists.h"
 #include "lib/base/report_fields.h"
 #include "lib/base/text.h"
-#include "lib/plan/report.h"
+#include "lib/plan/node_placement.h"
 #include "tools/common/print.h"
 
 #include <algorithm>

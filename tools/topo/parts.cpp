@@ -4,7 +4,6 @@
 #include "lib/base/format.h"
 #include "lib/base/lists.h"
 #include "lib/base/text.h"
-#include "lib/fabric/pci.h"
 
 #include <algorithm>
 #include <map>

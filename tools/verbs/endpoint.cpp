@@ -6,7 +6,7 @@
 #ifdef HAVE_IBVERBS
 
 #include "lib/base/format.h"
-#include "lib/sys/affinity.h"
+#include "lib/sys/resources.h"
 #include "tools/common/thread_pin.h"
 #include "tools/verbs/queue_pairs.h"
 

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // verify --log: judges by logs only.
 #include "lib/base/format.h"
-#include "lib/base/hostlist.h"
 #include "lib/base/json.h"
 #include "lib/base/lists.h"
 #include "lib/base/result.h"

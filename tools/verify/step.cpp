@@ -2,7 +2,6 @@
 // verify --step: srun --overlap starts a process on each node of the job, which watches the node and prints the
 // evidence. The calling process judges all evidence together.
 #include "lib/base/format.h"
-#include "lib/base/hostlist.h"
 #include "lib/base/lists.h"
 #include "lib/base/text.h"
 #include "lib/exchange/messages.h"

@@ -6,7 +6,7 @@
 
 #include "lib/base/result.h"
 #include "lib/base/unique_fd.h"
-#include "lib/sys/affinity.h"
+#include "lib/sys/resources.h"
 #include "lib/sys/signal_fd.h"
 #include "tools/run/process/signal_policy.h"
 

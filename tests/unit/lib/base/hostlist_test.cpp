@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "lib/base/hostlist.h"
+#include "lib/base/text.h"
 
 #include <algorithm>
 #include <gtest/gtest.h>

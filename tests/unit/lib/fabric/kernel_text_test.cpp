@@ -2,7 +2,7 @@
 #include "lib/base/text.h"
 #include "lib/fabric/kernel_text.h"
 
-#include "lib/fabric/pci.h"
+#include "lib/fabric/fabric.h"
 
 #include <algorithm>
 #include <gtest/gtest.h>

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lib/plan/node_placement.h"
 
-#include "lib/plan/report.h"
-
 #include <gtest/gtest.h>
 #include <string>
 #include <vector>

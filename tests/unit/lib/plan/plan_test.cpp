@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lib/plan/plan.h"
 
-#include "lib/plan/report.h"
+#include "lib/plan/node_placement.h"
 
 #include <gtest/gtest.h>
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // On this machine's own CPUs, in threads, so that the test program itself stays where it is.
-#include "lib/sys/affinity.h"
+#include "lib/sys/resources.h"
 
 #include <cerrno>
 #include <functional>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "lib/sys/limits.h"
+#include "lib/sys/resources.h"
 
 #include <algorithm>
 #include <gtest/gtest.h>

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lib/topology/topology.h"
 
-#include "lib/fabric/pci.h"
 #include "tests/unit/tree.h"
 
 #include <gtest/gtest.h>

@@ -8,7 +8,7 @@
 #include "tools/verbs/rail.h"
 
 #include "lib/net/tcp.h"
-#include "lib/sys/affinity.h"
+#include "lib/sys/resources.h"
 
 #include <gtest/gtest.h>
 #include <set>
