@@ -133,7 +133,7 @@ void fields(auto& f, Row<StepReport> /*row*/) {
     f("rdma", "sum of the nodes", [](const StepReport& r) { return r.step.rdma; });
     f("sockets", "sum of the nodes", [](const StepReport& r) { return r.step.sockets; });
     f("why", "of the verdict, in words", [](const StepReport& r) { return r.step.why; });
-    f("silent", "nodes of which nothing was heard", [](const StepReport& r) { return r.step.unresponsive; });
+    f("unresponsive", "nodes of which nothing was heard", [](const StepReport& r) { return r.step.unresponsive; });
     f("nodes", "", [](const StepReport& r) -> const std::vector<NodeVerdict>& { return r.step.nodes; });
 }
 

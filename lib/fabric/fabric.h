@@ -151,8 +151,8 @@ using UnresponsiveHcas = std::set<std::string, std::less<>>;
 
 /// The result of asking the HCAs.
 struct HcaAnswers {
-    UnresponsiveHcas silent;    ///< did not answer in time
-    UnresponsiveHcas not_asked; ///< unknown: the others used up the time
+    UnresponsiveHcas unresponsive; ///< did not answer in time
+    UnresponsiveHcas not_asked;    ///< unknown: the others used up the time
 };
 
 /// The time limit for a device: a working driver returns a port's state within milliseconds, even on a busy node.
@@ -163,7 +163,7 @@ inline constexpr std::chrono::milliseconds usual_timeout(5000);
 /// needs (RTNL). After four times `limit`, the remaining HCAs are not asked. Fails if no child starts or it ends early.
 Result<HcaAnswers> ask_hcas(const SysRoot& root, std::chrono::milliseconds limit);
 
-/// Like ask_hcas(), but HCAs that were not asked count as silent.
+/// Like ask_hcas(), but HCAs that were not asked count as unresponsive.
 Result<UnresponsiveHcas> find_unresponsive_hcas(const SysRoot& root, std::chrono::milliseconds limit);
 
 /// Reads all of the above: at most 256 HCAs, 64 ports each, and 65,536 slots per GID table. Of the `unresponsive`

@@ -90,11 +90,11 @@ Result<HcaAnswers> ask_hcas(const SysRoot& root, milliseconds limit) {
         }
         next = *reached;
         if (next < all.size()) {
-            answers.silent.insert(all[next++].hca);
+            answers.unresponsive.insert(all[next++].hca);
         }
     }
     for (; next < all.size(); ++next) {
-        if (!answers.silent.contains(all[next].hca)) {
+        if (!answers.unresponsive.contains(all[next].hca)) {
             answers.not_asked.insert(all[next].hca);
         }
     }
@@ -103,8 +103,8 @@ Result<HcaAnswers> ask_hcas(const SysRoot& root, milliseconds limit) {
 
 Result<UnresponsiveHcas> find_unresponsive_hcas(const SysRoot& root, milliseconds limit) {
     return ask_hcas(root, limit).map([](HcaAnswers&& answers) {
-        answers.silent.merge(answers.not_asked);
-        return std::move(answers.silent);
+        answers.unresponsive.merge(answers.not_asked);
+        return std::move(answers.unresponsive);
     });
 }
 

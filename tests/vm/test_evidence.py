@@ -271,6 +271,6 @@ class Verdicts(StepsTest):
                 self.lab.reset()
                 self.assertRegex(self.line(done.err), r"^RDMA USED: about [\d.]+ % of [\d.]+ [MG]B between 2 nodes ")
                 verdict = self.stored()[0]
-                self.assertEqual((verdict["verdict"], verdict["silent"]), ("USED", []))
+                self.assertEqual((verdict["verdict"], verdict["unresponsive"]), ("USED", []))
                 for node in verdict["nodes"]:
                     self.assertEqual(node["queue_pairs"]["own_ports"], ["mlx5_0:1"])

@@ -174,12 +174,12 @@ std::optional<unsigned> read_traffic_class(const SysRoot& root, const JudgedPort
 HcaAnswers ask_twice(const SysRoot& root) {
     constexpr std::chrono::milliseconds timeout(2000);
     auto first = ask_hcas(root, timeout).value_or(HcaAnswers());
-    if (first.silent.empty() || !first.not_asked.empty()) {
+    if (first.unresponsive.empty() || !first.not_asked.empty()) {
         return first;
     }
     auto second = ask_hcas(root, timeout).value_or(first);
-    const auto has_answered = [&first](const std::string& hca) { return !first.silent.contains(hca); };
-    std::erase_if(second.silent, has_answered);
+    const auto has_answered = [&first](const std::string& hca) { return !first.unresponsive.contains(hca); };
+    std::erase_if(second.unresponsive, has_answered);
     std::erase_if(second.not_asked, has_answered);
     return second;
 }
@@ -312,7 +312,7 @@ Facts inspect(const SysRoot& root, const Settings& settings, const Environment& 
     const auto answers = ask_twice(root);
     facts.not_asked = answers.not_asked;
     stage("the devices and interfaces");
-    auto unresponsive = answers.silent;
+    auto unresponsive = answers.unresponsive;
     unresponsive.insert(answers.not_asked.begin(), answers.not_asked.end());
     facts.fabric = read_fabric(root, unresponsive);
     facts.choice = choose_fabric(facts.fabric, settings);

@@ -176,7 +176,7 @@ TEST(VerdictJson, HasWhatWasFound) {
     EXPECT_EQ(json.at("verdict"), "USED");
     EXPECT_EQ(json.at("evidence"), "C");
     EXPECT_EQ(json.at("gpu_direct"), "on");
-    EXPECT_EQ(json.at("silent"), Texts{"n02"});
+    EXPECT_EQ(json.at("unresponsive"), Texts{"n02"});
     EXPECT_EQ(json.at("rdma"), (Json{{"sent", gib}, {"received", 2 * gib}, {"at_least", true}}));
     EXPECT_NEAR(json.at("share").get<double>(), 0.999, 0.001);
     const auto& one = json.at("nodes").at(0);

@@ -95,9 +95,9 @@ TEST(SilentDevices, TheTimeIsBoundedWhenNothingAnswers) {
     EXPECT_EQ(silent->size(), 12U);
     const auto answers = ask_hcas(machine.tree().root(), 50ms);
     ASSERT_TRUE(answers);
-    EXPECT_GE(answers->silent.size(), 1U);
-    EXPECT_LE(answers->silent.size(), 5U);
-    EXPECT_EQ(answers->silent.size() + answers->not_asked.size(), 12U) << "each is one or the other";
+    EXPECT_GE(answers->unresponsive.size(), 1U);
+    EXPECT_LE(answers->unresponsive.size(), 5U);
+    EXPECT_EQ(answers->unresponsive.size() + answers->not_asked.size(), 12U) << "each is one or the other";
 }
 
 /// The first child of a process, once it has one.
