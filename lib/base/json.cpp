@@ -99,7 +99,7 @@ private:
 /// Returns nlohmann's form of a value, for printing.
 Tree tree_of(const Json& json) {
     if (json.is_array()) {
-        return Tree(mapped(json.items(), tree_of));
+        return mapped(json.items(), tree_of);
     }
     if (json.is_object()) {
         Tree::object_t members;
@@ -107,7 +107,7 @@ Tree tree_of(const Json& json) {
         for (const auto& [name, value] : json.members()) {
             members.emplace_back(name, tree_of(value)); // unlike emplace(), without a search for the name
         }
-        return Tree(std::move(members));
+        return members;
     }
     if (const auto number = json.integer<std::uint64_t>()) {
         return *number;
