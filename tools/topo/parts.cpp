@@ -107,7 +107,7 @@ std::vector<Device> find_devices(const NodePlan& node) {
         if (!topology.cores.empty()) {
             place.cpus &= topology.cpus(); // the kernel also counts CPUs that are offline
         }
-        devices.push_back({std::move(place.pci_path), {}, std::move(place.cpus), std::move(part)});
+        devices.push_back({std::move(place.pci_path), {}, place.cpus, std::move(part)});
     };
     std::vector<bool> seen(fabric.gpus.size());
     for (std::size_t i = 0; i < node.places.placed.gpus.size(); ++i) {

@@ -8,6 +8,7 @@
 #include <cerrno>
 #include <cstring>
 #include <sys/mman.h>
+#include <utility>
 #include <vector>
 
 namespace rdma_nccl {
@@ -101,15 +102,15 @@ public:
             return fail(
                 format_text("no GPU: the NVIDIA driver's libcuda.so.1 cannot be loaded ({})", symbols.error().message));
         }
-        const CudaDriver driver{*symbols};
+        CudaDriver driver{*symbols};
         if (const auto& missing = driver.symbols.missing(); !missing.empty()) {
             return fail(format_text("no GPU: libcuda.so.1 has no {}: update the NVIDIA driver", missing));
         }
-        auto memory = std::make_shared<GpuMemory>(driver);
+        auto memory = std::make_shared<GpuMemory>(std::move(driver));
         return memory->make(gpu, bytes).map([&] { return memory; });
     }
 
-    explicit GpuMemory(const CudaDriver& driver) : driver_(driver) {}
+    explicit GpuMemory(CudaDriver driver) : driver_(std::move(driver)) {}
     GpuMemory(const GpuMemory&) = delete;
     GpuMemory& operator=(const GpuMemory&) = delete;
     ~GpuMemory() {
