@@ -5,7 +5,9 @@
 #include "lib/base/result.h"
 #include "lib/base/unique_fd.h"
 
+#include <cerrno>
 #include <csignal>
+#include <new>
 #include <optional>
 #include <set>
 #include <sys/types.h>
@@ -68,6 +70,8 @@ Result<std::thread> thread_without_signals(Work work) {
         thread = std::thread(std::move(work));
     } catch (const std::system_error& fault) {
         thread = fail(fault.code().message(), fault.code().value());
+    } catch (const std::bad_alloc&) {
+        thread = fail("no memory for a thread", ENOMEM);
     }
     ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
     return thread;

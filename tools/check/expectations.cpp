@@ -168,7 +168,7 @@ std::optional<double> parse_decimal(std::string_view text, double most) {
 
 bool expects(const Expectations& expected, std::string_view id) {
     const auto* const key = find_by(keys, &Key::id, id);
-    return key != nullptr && key->is_set(expected);
+    return key != nullptr && key->is_set != nullptr && key->is_set(expected);
 }
 
 ExpectationsOutcome parse_expectations(std::string_view text, std::string_view path, std::string_view host) {

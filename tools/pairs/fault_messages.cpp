@@ -46,7 +46,11 @@ std::string percent_text(double share) {
 std::string name_of_end(const Report& report, unsigned node, std::optional<unsigned> rail) {
     const auto& of = report.nodes.at(node);
     const auto name = printable(of.name, 255);
-    return rail ? format_text("{} {}", name, port_name(printable(of.rails.at(*rail).hca), of.rails[*rail].port)) : name;
+    if (!rail) {
+        return name;
+    }
+    const auto& port = of.rails.at(*rail);
+    return format_text("{} {}", name, port_name(printable(port.hca), port.port));
 }
 
 std::string name_of_link(const Report& report, const Pairing& pairing, bool with_rails, std::string_view between) {

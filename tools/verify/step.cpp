@@ -17,6 +17,7 @@
 #include <chrono>
 #include <cmath>
 #include <csignal>
+#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <map>
@@ -58,6 +59,7 @@ void report(const NodeEvidence& evidence) {
         lines += format_text("{}{}{}\n", mark, last ? last_piece : more_pieces, text.substr(begin, longest_line));
     }
     print_out(lines);
+    (void)std::fflush(stdout); // while signals are blocked: the next one may end this process
 }
 
 /// Watches until the time is over, the step has ended, or a signal arrives.

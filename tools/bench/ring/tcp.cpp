@@ -87,7 +87,7 @@ public:
         std::size_t received = 0;
         std::size_t added = 0; // number of values
         while (!out.empty() || received < bytes.size()) {
-            const auto moved = wait_for_any(!out.empty(), received < bytes.size())
+            auto moved = wait_for_any(!out.empty(), received < bytes.size())
                                    .and_then([&] { return send_some(out); })
                                    .and_then([&] { return receive_some(bytes, received); });
             if (!moved) {

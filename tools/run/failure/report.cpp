@@ -15,6 +15,7 @@
 #include <csignal>
 #include <cstdlib>
 #include <cstring>
+#include <filesystem>
 
 namespace rdma_nccl::run {
 
@@ -320,7 +321,10 @@ RankFailure shortened(RankFailure failure) {
 /// also accepts a message that is a string.
 void read_error_file(const std::string& path, RankFailure& failure) {
     constexpr std::size_t most = 1 << 20;
-    // The rank controls what lies at the path: this never blocks on a FIFO.
+    // The rank controls what lies at the path. This never blocks on a FIFO.
+    if (std::error_code ignored; !std::filesystem::is_regular_file(path, ignored)) {
+        return;
+    }
     const auto text = SysRoot::open("/").and_then([&](const SysRoot& root) { return root.read(path, most + 1); });
     const auto file = text && text->size() <= most ? Json::parse(*text) : std::nullopt;
     const auto* const found = file ? file->find("message") : nullptr;

@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <csignal>
+#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 
@@ -230,6 +231,10 @@ TEST_F(RunErrorFile, OfAnythingElseSaysNothing) {
     read_error_file(tree_.at("/absent"), failure);
     read_error_file(tree_.path(), failure);
     ASSERT_EQ(::mkfifo(tree_.at("/fifo").c_str(), 0600), 0);
+    read_error_file(tree_.at("/fifo"), failure);
+    const UniqueFd fifo(::open(tree_.at("/fifo").c_str(), O_RDWR | O_NONBLOCK | O_CLOEXEC));
+    constexpr std::string_view message = R"({"message": "waits in the FIFO"})";
+    ASSERT_TRUE(write_all(fifo.get(), message));
     read_error_file(tree_.at("/fifo"), failure);
     read_error_file("/dev/zero", failure);
     EXPECT_EQ(failure, RankFailure());
