@@ -45,7 +45,7 @@ std::string percent_text(double share) {
 
 std::string name_of_end(const Report& report, unsigned node, std::optional<unsigned> rail) {
     const auto& of = report.nodes.at(node);
-    const auto name = printable(of.name, 255);
+    auto name = printable(of.name, 255);
     if (!rail) {
         return name;
     }
