@@ -88,8 +88,8 @@ public:
         std::size_t added = 0; // number of values
         while (!out.empty() || received < bytes.size()) {
             auto moved = wait_for_any(!out.empty(), received < bytes.size())
-                                   .and_then([&] { return send_some(out); })
-                                   .and_then([&] { return receive_some(bytes, received); });
+                             .and_then([&] { return send_some(out); })
+                             .and_then([&] { return receive_some(bytes, received); });
             if (!moved) {
                 return moved;
             }
