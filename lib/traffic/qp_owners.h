@@ -37,8 +37,8 @@ struct QpOwner {
 /// this every second, and a driver that hangs may block the caller for more than those two seconds.
 Result<std::vector<QpOwner>> read_qp_owners();
 
-// Messages of RDMA netlink (include/uapi/rdma/rdma_netlink.h, drivers/infiniband/core/nldev.c). These functions accept
-// any bytes and ignore what they cannot parse.
+// Messages of RDMA netlink (include/uapi/rdma/rdma_netlink.h, drivers/infiniband/core/nldev.c). These functions take
+// any bytes, and skip messages that are damaged.
 
 struct RdmaDevice {
     std::uint32_t index = 0; ///< the kernel's number, used in requests

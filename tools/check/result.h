@@ -40,9 +40,9 @@ struct Finding {
     // Each replaces status, message and hint.
     Finding& pass(std::string text) { return set(Status::Pass, std::move(text)); }
     Finding& skip(std::string text) { return set(Status::Skip, std::move(text)); }
-    Finding& warn(std::string text, std::string todo) { return set(Status::Warn, std::move(text), std::move(todo)); }
-    Finding& fail(std::string text, std::string todo) { return set(Status::Fail, std::move(text), std::move(todo)); }
-    Finding& error(std::string text, std::string todo) { return set(Status::Error, std::move(text), std::move(todo)); }
+    Finding& warn(std::string text, std::string fix) { return set(Status::Warn, std::move(text), std::move(fix)); }
+    Finding& fail(std::string text, std::string fix) { return set(Status::Fail, std::move(text), std::move(fix)); }
+    Finding& error(std::string text, std::string fix) { return set(Status::Error, std::move(text), std::move(fix)); }
     Finding& set(Status new_status, std::string new_message, std::string new_hint = {});
 };
 
