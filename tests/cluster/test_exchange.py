@@ -499,15 +499,13 @@ class Trouble(ExchangeTest):
         try:
             step = self.start("srun", "-N3", "--ntasks-per-node=1", "--rdma-nccl", "sleep", "1000")
             self.hear(step, r"waiting for 1 of 3 nodes: n02 \(2 s\)")
-            for _ in range(20):  # the second within a second counts
-                self.cluster.run("pkill", "-INT", "-x", "srun")
-                if step.poll() is not None:
-                    break
-                time.sleep(0.3)
+            deadline = time.monotonic() + 60
+            while step.poll() is None and time.monotonic() < deadline:  # two within a second end a step
+                self.cluster.run("bash", "-c", "pkill -INT -x srun; sleep 0.1; pkill -INT -x srun; sleep 0.3")
             step.communicate(timeout=60)
         finally:
             hang.communicate()
-        self.settle()
+            self.settle()
 
     def settle(self) -> None:
         """No job is left, and nobody of it lives."""
