@@ -114,16 +114,20 @@ class StepsTest(SlurmTest):
         packets, octets = self.lab.good("n02", "busybox", "cat", *files).split()
         return {"packets": int(packets), "bytes": int(octets)}
 
-    def await_traffic(self, mib: int = 2) -> None:
-        """Until n02 has sent so much more by RDMA."""
+    def await_traffic(self, step: Command, mib: int = 2) -> None:
+        """Until n02 has sent so much more by RDMA. A step that ends before fails, and says why."""
         enough = self.counted()["packets"] + mib * MIB // RDMA_MTU
-        self.lab.script("n02", f"until [ $(cat {PORT_COUNTERS}/sent_pkts) -gt {enough} ]; do sleep 0.1; done")
+        deadline = time.monotonic() + PATIENCE
+        while self.counted()["packets"] < enough:
+            self.assertIsNone(step.status(), step.out + step.err)
+            self.assertLess(time.monotonic(), deadline, step.out + step.err)
+            time.sleep(0.1)
 
     def lose(self, fault: str, *options: str):
         """In the middle of a step, which fails then, as it must; the next one works."""
         program = ("--seconds", "25")  # it never takes as long: the fault ends it
         step = self.start_step("verbs", 4000, "--kill-on-bad-exit=1", *options, program=program)
-        self.await_traffic(80)
+        self.await_traffic(step, 80)
         self.lab.script("n02", fault)
         done = step.wait(2 * PATIENCE)
         self.assertNotEqual(done.status, 0, done.err)
@@ -161,7 +165,7 @@ class StepTraffic(StepsTest):
         """Two jobs on the same nodes, one by RDMA and one by TCP: each queue pair is one job's, and both see the other."""
         self.assertEqual(self.jobs(), [])
         steps = [self.start_step("verbs", 500, program=("--seconds", "110"))]  # longer than the questions below take
-        self.await_traffic()
+        self.await_traffic(steps[0])
         steps.append(self.start_step("tcp", 20))
         first, second = self.await_jobs(2)
         for node in self.lab.nodes:
@@ -245,7 +249,7 @@ class Verdicts(StepsTest):
         """On the same nodes: each queue pair is one step's, and the other did not use RDMA. How much of what went over
         sockets the first has seen depends on when they end; it says so when that makes it doubtful."""
         verbs = self.start_step("verbs", 400, "--rdma-nccl")
-        self.await_traffic()
+        self.await_traffic(verbs)
         other = self.step("tcp", 100, "--rdma-nccl=verify=full")
         done = verbs.wait(2 * PATIENCE)
         self.assertEqual(done.status, 0, done.err)
