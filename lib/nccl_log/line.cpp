@@ -14,6 +14,7 @@ constexpr std::size_t longest_host = 255;   // HOST_NAME_MAX is 64; containers m
 constexpr std::size_t longest_place = 256;  // "src/transport/net_ib/connect.cc:1234 (ncclIbRtrQp)"
 constexpr std::string_view marker = "CCL "; // part of "NCCL INFO", "NCCL WARN", "NCCL version" and "RCCL version"
 constexpr std::size_t before_l = 2;         // letters of the marker before its L
+constexpr std::string_view letters = "CCL"; // what every line with a marker has, even if colours are in it
 
 /// Removes from `text` its longest suffix of characters of one kind and returns it.
 template<typename Kind>
@@ -35,6 +36,156 @@ bool take_end(std::string_view& text, char c) {
     return true;
 }
 
+/// Escape, and how copies of a log show it: C, Python, JSON, `cat -v`, rsyslog, its symbol in Unicode.
+constexpr std::array<std::string_view, 10> escapes = {"\x1b", "\\x1b",   "\\x1B",   "\\033", "\\e",
+                                                      "^[",   "\\u001b", "\\u001B", "#033",  "\u241b"};
+
+/// Returns the size of a colour at the front whose Escape a copy has lost: "[32m"; 0 if there is none.
+std::size_t bare_colour_size(std::string_view text) {
+    const auto end = text.find_first_not_of("0123456789;", 1);
+    return text.starts_with('[') && end != std::string_view::npos && end > 1 && text[end] == 'm' ? end + 1 : 0;
+}
+
+/// Returns the size of an escape sequence at the front; 0 if there is none.
+std::size_t escape_size(std::string_view text) {
+    const auto* const escape = std::ranges::find_if(escapes, [&](auto start) { return text.starts_with(start); });
+    if (escape == escapes.end()) {
+        return bare_colour_size(text);
+    }
+    const auto rest = text.substr(escape->size());
+    if (rest.starts_with('[')) { // ECMA-48: parameters, then one final byte from '@' to '~'
+        const auto* const end = std::ranges::find_if(rest.substr(1), [](char c) { return c < ' ' || c >= '@'; });
+        return std::min(escape->size() + static_cast<std::size_t>(end - rest.begin()) + 1, text.size());
+    }
+    if (escape != escapes.begin() || rest.empty()) {
+        return escape == escapes.begin() ? 1 : 0; // as text it may be anything: "C:\eigen"
+    }
+    const auto is_in = [&](std::string_view set) { return set.find(rest.front()) != std::string_view::npos; };
+    if (is_in("]PX^_")) { // a string, such as a window's title; what ends it is Bell, or Escape and a backslash
+        const auto end = text.find_first_of("\a\x1b", 2);
+        return end == std::string_view::npos ? 2 : end + (text[end] == '\a' ? 1 : 0);
+    }
+    const std::size_t size = is_in("()*+-./#% ") ? 3 : is_in("78=>\\DEHMNOZc") ? 2 : 1; // "(B": the character set
+    return std::min(size, text.size());
+}
+
+/// Removes an escaped character, as JSON, C or rsyslog write it, from the front, and appends it to `plain`. Returns
+/// false if there is none.
+bool take_escaped(std::string_view& text, std::string& plain) {
+    struct Escaped {
+        std::string_view written;
+        char meant;
+    };
+    constexpr std::array<Escaped, 10> all = {{{"\\n", '\n'},
+                                              {"\\r", '\r'},
+                                              {"\\t", '\t'},
+                                              {"\\\"", '"'},
+                                              {"\\\\", '\\'},
+                                              {"\\/", '/'},
+                                              {"#011", '\t'},
+                                              {"#012", '\n'},
+                                              {"#015", '\r'},
+                                              {"\u00a0", ' '}}}; // web pages have it for a blank
+    const auto* const found = std::ranges::find_if(all, [&](const auto& one) { return text.starts_with(one.written); });
+    if (found != all.end()) {
+        plain.push_back(found->meant);
+        text.remove_prefix(found->written.size());
+        return true;
+    }
+    const auto code = parse_number<std::uint16_t>(text.substr(std::min<std::size_t>(text.size(), 2), 4), 16);
+    if (!code || !text.starts_with("\\u") || text.size() < 6) {
+        return false;
+    }
+    plain.append(*code < 0x80 ? std::string(1, static_cast<char>(*code)) : *code >> 8 == 0x25 ? "\u2502" : "?");
+    text.remove_prefix(6);
+    return true;
+}
+
+/// Returns the string of JSON, or of name="value", around a position of `line`, without its quotes; `line` itself if
+/// there is none.
+std::string_view quoted_around(std::string_view line, std::size_t at) {
+    const auto is_quote = [&](std::size_t i) { // not after an odd number of backslashes
+        return line[i] == '"' && (i - std::min(line.find_last_not_of('\\', i - 1) + 1, i)) % 2 == 0; // npos + 1 is 0
+    };
+    auto begin = std::min(at, line.size());
+    while (begin > 0 && !is_quote(begin - 1)) {
+        --begin;
+    }
+    const auto before = trim(line.substr(0, begin - std::min<std::size_t>(begin, 1)));
+    const bool begins_string = before.empty() || std::string_view(":=[,").find(before.back()) != std::string_view::npos;
+    if (at == std::string_view::npos || begin == 0 || !begins_string) {
+        return line;
+    }
+    auto end = at;
+    while (end < line.size() && !is_quote(end)) {
+        ++end;
+    }
+    return line.substr(begin, end - begin);
+}
+
+/// Returns true if the text ends with a character of a frame (U+2500 to U+257F).
+bool ends_with_frame(std::string_view text) {
+    const auto end = text.substr(text.size() - std::min<std::size_t>(text.size(), 3));
+    return end.starts_with("\xe2\x94") || end.starts_with("\xe2\x95");
+}
+
+/// Returns the size of a time zone at the start of `text`: "Z", "+0900", "-05:00", "+09", or a name that strftime(3)
+/// gives as %Z; 0 if there is none.
+std::size_t zone_size(std::string_view text) {
+    constexpr std::array<std::string_view, 24> names = {"UTC", "GMT", "Z",   "CEST", "CET", "EEST", "EET", "WEST",
+                                                        "WET", "MSK", "BST", "EST",  "EDT", "CST",  "CDT", "MST",
+                                                        "MDT", "PST", "PDT", "JST",  "KST", "IST",  "HKT", "SGT"};
+    if (text.starts_with('+') || text.starts_with('-')) {
+        std::size_t end = 1;
+        const auto take_two_digits = [&] {
+            const auto two = text.substr(std::min(end, text.size()), 2);
+            const bool are_digits = two.size() == 2 && is_digit(two[0]) && is_digit(two[1]);
+            end += are_digits ? 2 : 0;
+            return are_digits;
+        };
+        if (!take_two_digits()) {
+            return 0;
+        }
+        const auto hours = end;
+        end += text.substr(end).starts_with(':') ? 1U : 0U;
+        return take_two_digits() ? end : hours;
+    }
+    const auto* const name = std::ranges::find_if(names, [&](auto zone) { return text.starts_with(zone); });
+    return name == names.end() ? 0 : name->size();
+}
+
+/// Returns how much at the start of `host` is the end of a time in front of it, as NCCL_DEBUG_TIMESTAMP_FORMAT without
+/// a blank at its end prints it ("12:00:00.123+0900n01", "12:00:00 UTCn01"). `before` lies in front of `host`.
+std::size_t time_before(std::string_view before, std::string_view host) {
+    constexpr std::size_t longest_time = 32;
+    constexpr std::string_view clock = "00:00:00";
+    const auto near = std::min(before.size(), longest_time);
+    const std::string_view text(host.data() - near, near + host.size());
+    const auto is_clock = [&](std::string_view part) {
+        return std::ranges::equal(part, clock, [](char c, char form) { return is_digit(c) ? form == '0' : c == form; });
+    };
+    for (std::size_t at = near; at-- > 0;) {
+        if (!is_clock(text.substr(at, clock.size()))) {
+            continue;
+        }
+        auto end = at + clock.size();
+        if (end < text.size() && (text[end] == '.' || text[end] == ',')) {
+            end = std::min(text.find_first_not_of("0123456789", end + 1), text.size());
+        }
+        auto zone = text.substr(end);
+        const bool blank = zone.starts_with(' ');
+        zone.remove_prefix(blank ? 1 : 0);
+        const auto size = zone_size(zone);
+        const auto behind = zone.substr(size);
+        // Behind a blank a name may be the host's own: "12:00:00 EST-node1".
+        const bool may_be_host = blank && size > 0 && is_name_character(zone.front()) && zone.front() != '-' &&
+                                 (size == 1 || behind.empty() || behind.front() < 'a' || behind.front() > 'z');
+        end = may_be_host ? end : text.size() - behind.size();
+        return end > near && end < text.size() ? end - near : 0;
+    }
+    return 0;
+}
+
 /// Removes "HOST:PID:TID [DEVICE] " from the end.
 bool take_process(std::string_view& text, NcclMessage& message) {
     if (!take_end(text, ' ') || !take_end(text, ']') || take_end(text, is_digit).empty()) {
@@ -48,7 +199,8 @@ bool take_process(std::string_view& text, NcclMessage& message) {
     if (!pid || !take_end(text, ':')) {
         return false;
     }
-    const auto host = take_end(text, is_name_character);
+    auto host = take_end(text, is_name_character);
+    host.remove_prefix(time_before(text, host));
     if (host.empty() || host.size() > longest_host) {
         return false;
     }
@@ -133,26 +285,79 @@ std::optional<NcclMessage> next_nccl_message(std::string_view& line, bool first)
     return message;
 }
 
-std::string_view without_colours(std::string_view line, std::string& buffer) {
-    buffer.clear();
-    std::size_t at = 0;
-    while (at < line.size()) {
-        if (line[at] != '\x1b') {
-            const auto next = std::min(line.find('\x1b', at), line.size());
-            buffer.append(line.substr(at, next - at));
-            at = next;
-            continue;
+bool may_have_message(std::string_view line) {
+    return line.find(letters) != std::string_view::npos;
+}
+
+bool may_have_wrapped(std::string_view text) {
+    // Also the first bytes of characters in UTF-8: of frames, Escape's symbol, the blank of web pages.
+    constexpr std::string_view signs = "\x1b\"\\^#\xe2\xc2";
+    return std::ranges::any_of(signs, [&](char sign) { return text.find(sign) != std::string_view::npos; });
+}
+
+bool has_bare_colour(std::string_view line) {
+    for (auto at = line.find('m'); at != std::string_view::npos; at = line.find('m', at + 1)) {
+        const auto before = line.substr(0, at).find_last_not_of("0123456789;");
+        if (before != std::string_view::npos && before + 1 < at && line[before] == '[') {
+            return true;
         }
-        ++at;
-        if (at < line.size() && line[at] == '[') { // ECMA-48: parameters, then one final byte from '@' to '~'
-            ++at;
-            while (at < line.size() && line[at] >= ' ' && line[at] < '@') {
-                ++at;
-            }
-            at += at < line.size() ? 1U : 0U;
+    }
+    return false;
+}
+
+std::string_view take_plain(std::string_view& line, std::string& buffer) {
+    auto text = quoted_around(line, line.find(letters));
+    line.remove_prefix(static_cast<std::size_t>(text.data() + text.size() - line.data()));
+    buffer.clear();
+    while (!text.empty()) {
+        const auto ordinary = std::min(text.find_first_of("\x1b\\^#[\xe2\xc2"), text.size());
+        buffer.append(text.substr(0, ordinary));
+        text.remove_prefix(ordinary);
+        if (const auto size = escape_size(text); size > 0) {
+            text.remove_prefix(size);
+        } else if (!text.empty() && !take_escaped(text, buffer)) {
+            buffer.push_back(text.front());
+            text.remove_prefix(1);
         }
     }
     return buffer;
+}
+
+std::uint64_t take_repetition(std::string_view& line) {
+    const bool may_end = !line.empty() && !is_name_character(line.back()); // most do not, and this is faster
+    auto behind = may_end ? line : std::string_view();
+    while (take_through(behind, " [repeated ")) {
+        const auto begin = line.size() - behind.size() - std::strlen(" [repeated ");
+        const auto number = take_number<std::uint64_t>(behind);
+        if (number && behind.starts_with("x across ")) {
+            line = line.substr(0, begin);
+            return *number;
+        }
+    }
+    return 0;
+}
+
+bool take_frame(std::string_view& line) {
+    constexpr std::string_view bars = "|#*!";
+    if (line.empty() || is_name_character(line.back())) {
+        return false;
+    }
+    const auto text = trim(line);
+    auto inside = text;
+    while (ends_with_frame(inside)) {
+        inside.remove_suffix(3);
+    }
+    if (text.size() > 1 && text.front() == text.back() && bars.find(text.front()) != std::string_view::npos) {
+        inside.remove_suffix(1);
+    }
+    if (inside.size() == text.size()) {
+        return false;
+    }
+    const auto message = trim(inside);
+    const bool is_full =
+        static_cast<std::size_t>(inside.data() + inside.size() - (message.data() + message.size())) <= 1;
+    line = message;
+    return is_full;
 }
 
 } // namespace rdma_nccl

@@ -56,8 +56,28 @@ struct NcclMessage {
 /// second call on.
 std::optional<NcclMessage> next_nccl_message(std::string_view& line, bool first);
 
-/// Returns `line` without escape sequences for colours. The result points into `buffer`.
-std::string_view without_colours(std::string_view line, std::string& buffer);
+// What others put around NCCL's lines. A line goes through these functions in this order.
+
+/// Returns false if the line has no message of NCCL, colours apart.
+bool may_have_message(std::string_view line);
+
+/// Returns false if take_plain() changes no line of the text, bare colours apart.
+bool may_have_wrapped(std::string_view text);
+
+/// Returns true if the line has a colour whose Escape a copy has lost: "[32m".
+bool has_bare_colour(std::string_view line);
+
+/// Removes the first part of a line up to the end of the string of JSON that holds NCCL's message, or of all of the
+/// line, and returns it without colours and escapes, also those that a copy of a log shows as text: "\n", "^[[32m",
+/// "[32m". The result may have several lines, points into `buffer`, and may be wrapped once more.
+std::string_view take_plain(std::string_view& line, std::string& buffer);
+
+/// Removes Ray's "[repeated 14x across cluster]" (LogDeduplicator in ray/_private/ray_logging) from the end, and
+/// returns the number.
+std::uint64_t take_repetition(std::string_view& line);
+
+/// Removes the right side of a frame from the end. Returns true if the text reaches it: then its end may be missing.
+bool take_frame(std::string_view& line);
 
 /// Returns the cause of RDMA not being used or failing that a message reports, with a remedy. The texts are fixed and
 /// contain nothing specific to one process, so equal causes of many processes can be merged. Returns an empty text for

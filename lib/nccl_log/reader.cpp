@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lib/nccl_log/reader.h"
 
+#include "lib/base/text.h"
 #include "lib/nccl_log/messages.h"
 
 #include <algorithm>
-#include <cstring>
+#include <array>
 #include <functional>
 
 namespace rdma_nccl {
@@ -17,14 +18,15 @@ struct NcclLogReader::State {
     std::size_t last = 0; ///< index of the process of the last message
     NcclNames versions;   ///< of all processes, and from lines that name none
     NameBudget budget;
-    std::string pending;   ///< a line whose end has not arrived
-    bool overlong = false; ///< the pending line has exceeded the limit
-    std::string plain;     ///< a line with the colours removed
+    std::string pending;              ///< a line whose end has not arrived
+    bool overlong = false;            ///< the pending line has exceeded the limit
+    std::array<std::string, 3> plain; ///< a line without what was around it: JSON in the JSON of a container's log
 
     LogProcess* find(std::string_view host, std::uint32_t pid);
     LogProcess* find_or_add(const NcclMessage& message);
-    void take_line(std::string_view line, bool cut);
+    void take_line(std::string_view line, bool cut, bool may_be_wrapped, std::size_t wrappers = 0);
     void take_message(const NcclMessage& message, bool cut);
+    void append_pending(std::string_view part);
     void take_pending(bool cut);
 };
 
@@ -83,24 +85,53 @@ void NcclLogReader::State::take_message(const NcclMessage& message, bool cut) {
     }
 }
 
-/// `cut`: the end of the line is missing.
-void NcclLogReader::State::take_line(std::string_view line, bool cut) {
-    ++log.lines;
-    auto rest = line;
-    auto message = next_nccl_message(rest, true);
-    if (message && std::memchr(line.data(), '\x1b', line.size()) != nullptr) {
-        rest = without_colours(line, plain);
-        message = next_nccl_message(rest, true);
+/// `cut`: the end of the line is missing. `may_be_wrapped`: see may_have_wrapped(), which is fast for many lines at
+/// once. `wrappers`: how many were removed from it.
+void NcclLogReader::State::take_line(std::string_view line, bool cut, bool may_be_wrapped, std::size_t wrappers) {
+    log.lines += wrappers == 0 ? 1 : 0;
+    const bool has_escape = may_be_wrapped && line.find('\x1b') != std::string_view::npos;
+    if (!has_escape && !may_have_message(line)) {
+        return;
     }
+    if (wrappers < plain.size() && ((may_be_wrapped && may_have_wrapped(line)) || has_bare_colour(line))) {
+        do {
+            const auto parts = split(take_plain(line, plain.at(wrappers)), '\n');
+            for (const auto& part : parts) {
+                take_line(part, cut && &part == &parts.back(), true, wrappers + 1);
+            }
+        } while (may_have_message(line));
+        return;
+    }
+    log.repeated_lines += take_repetition(line);
+    cut = take_frame(line) || cut;
+    auto message = next_nccl_message(line, true);
     while (message) {
         take_message(*message, message->torn || cut);
-        message = next_nccl_message(rest, false);
+        message = next_nccl_message(line, false);
     }
+}
+
+/// Of a line beyond the limit, each part that a CR ends is a line: a progress bar writes itself anew after it.
+void NcclLogReader::State::append_pending(std::string_view part) {
+    while (!overlong && pending.size() + part.size() > NcclLog::longest_line) {
+        const auto free = NcclLog::longest_line - pending.size();
+        pending.append(part.substr(0, free));
+        part.remove_prefix(free);
+        const auto end = pending.rfind('\r', pending.size() - 2); // what is pending is not empty
+        if (end == std::string::npos) {
+            overlong = true;
+            ++log.cut_lines;
+        } else {
+            take_line(std::string_view(pending).substr(0, end), false, true);
+            pending.erase(0, end + 1);
+        }
+    }
+    pending.append(overlong ? std::string_view() : part);
 }
 
 void NcclLogReader::State::take_pending(bool cut) {
     if (!pending.empty()) {
-        take_line(pending, cut);
+        take_line(pending, cut || overlong, true);
         pending.clear();
         overlong = false;
     }
@@ -110,19 +141,16 @@ NcclLogReader::NcclLogReader() : state_(std::make_unique<State>()) {}
 NcclLogReader::~NcclLogReader() = default;
 
 void NcclLogReader::read(std::string_view bytes) {
-    auto& pending = state_->pending;
+    const bool may_be_wrapped = may_have_wrapped(bytes);
     while (!bytes.empty()) {
         const auto size = std::min(bytes.find('\n'), bytes.size());
         const bool whole = size < bytes.size();
-        const auto part = bytes.substr(0, size);
-        if (whole && pending.empty()) {
-            state_->take_line(part.substr(0, NcclLog::longest_line), part.size() > NcclLog::longest_line);
+        if (whole && state_->pending.empty() && size <= NcclLog::longest_line) {
+            state_->take_line(bytes.substr(0, size), false, may_be_wrapped);
         } else {
-            const auto free = NcclLog::longest_line - pending.size();
-            state_->overlong = state_->overlong || part.size() > free;
-            pending.append(part.substr(0, free));
+            state_->append_pending(bytes.substr(0, size));
             if (whole) {
-                state_->take_pending(state_->overlong);
+                state_->take_pending(false);
             }
         }
         bytes.remove_prefix(size + (whole ? 1 : 0));

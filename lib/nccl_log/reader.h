@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Parses what NCCL (and RCCL) reports about its network in its log (NCCL_DEBUG=INFO), versions 2.8 to 2.30. Lines
 // change between versions, so the parser is lenient: a line may follow any prefix (torchrun, srun -l, timestamps,
-// colours), be cut, or be interleaved with others. Memory use is bounded for any input.
+// colours), be in a frame or in a string of JSON, be cut, or be interleaved with others. Memory use is bounded for any
+// input.
 #pragma once
 
 #include <array>
@@ -54,9 +55,11 @@ struct NcclLog {
     std::vector<NcclProcess> processes; ///< in the order of first appearance; at most most_processes
     std::string version;                ///< NCCL's version, if all processes agree
     std::uint64_t lines = 0;
-    std::uint64_t nccl_lines = 0; ///< NCCL messages
-    std::uint64_t info_lines = 0; ///< the ones among them that need NCCL_DEBUG=INFO
-    bool truncated = false;       ///< a limit was reached: there were more processes, names or causes than are kept
+    std::uint64_t nccl_lines = 0;     ///< NCCL messages
+    std::uint64_t info_lines = 0;     ///< the ones among them that need NCCL_DEBUG=INFO
+    std::uint64_t cut_lines = 0;      ///< lines beyond the limit, of which the rest was not read
+    std::uint64_t repeated_lines = 0; ///< lines that Ray left out because they repeat others
+    bool truncated = false;           ///< a limit was reached: there were more processes, names or causes than are kept
 
     static constexpr std::size_t most_processes = 65536;
     static constexpr std::size_t most_names = 1'000'000; ///< networks, HCAs, GIDs and causes together: 250 MB at most

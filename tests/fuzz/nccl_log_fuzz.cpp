@@ -31,7 +31,8 @@ bool same(const NcclProcess& a, const NcclProcess& b) {
 
 bool same(const NcclLog& a, const NcclLog& b) {
     return a.version == b.version && a.lines == b.lines && a.nccl_lines == b.nccl_lines &&
-           a.info_lines == b.info_lines && a.truncated == b.truncated &&
+           a.info_lines == b.info_lines && a.cut_lines == b.cut_lines && a.repeated_lines == b.repeated_lines &&
+           a.truncated == b.truncated &&
            std::equal(a.processes.begin(), a.processes.end(), b.processes.begin(), b.processes.end(),
                       [](const NcclProcess& one, const NcclProcess& other) { return same(one, other); });
 }

@@ -97,11 +97,133 @@ TEST(NcclLogLine, TornLinesCountForWhatIsCertain) {
     EXPECT_EQ(unknown.processes[0].host, "n01");
 }
 
-TEST(NcclLogLine, ColoursAreTakenOut) {
+std::string plain(std::string_view line) {
     std::string buffer;
-    EXPECT_EQ(without_colours("\x1b[1;31mred\x1b[0m and \x1b]x\x1b", buffer), "red and ]x");
-    EXPECT_EQ(without_colours("\x1b[1;31", buffer), "");
-    EXPECT_EQ(without_colours("", buffer), "");
+    return std::string(take_plain(line, buffer));
+}
+
+TEST(NcclLogLine, ColoursAndOtherEscapesAreTakenOut) {
+    EXPECT_EQ(plain("\x1b[1;31mred\x1b[0m and x\x1b"), "red and x");
+    EXPECT_EQ(plain("\x1b[1;31"), "");
+    EXPECT_EQ(plain(""), "");
+    EXPECT_EQ(plain("\x1b]0;title\a\x1b]8;;http://x\x1b\\link\x1b(B\x1b[m\x1bM\x1b]cut"), "linkcut");
+    EXPECT_EQ(plain(R"(^[[32ma\x1b[0mb\033[1;36mc\e[md\u001b[0me#033[0mf[32mg)"), "abcdefg");
+    EXPECT_EQ(plain(R"(C:\eigen ^x [mlx5_0] [1] #03)"), R"(C:\eigen ^x [mlx5_0] [1] #03)");
+    EXPECT_EQ(plain(R"(a\nb#012c\u003c0\u003e\u2502\u12)"), "a\nb\nc<0>\u2502\\u12");
+}
+
+/// Each has one process, on n01, with one fact.
+TEST(NcclLogLine, WrappersInventNoHosts) {
+    constexpr const char* connection = "Channel 00/0 : 0[0] -> 8[0] [send] via NET/IB/0";
+    struct Wrapped {
+        std::string before;
+        std::string behind;
+    };
+    const Wrapped wrapped[] = {
+        // Logs of containers: Docker's json-file (its encoder escapes < and >), CRI's, Fluent Bit's, logfmt's, and JSON
+        // in it
+        {R"({"log":")", R"(\n","stream":"stdout","time":"2026-01-31T12:00:00.1Z"})"},
+        {R"({"log":"\n)", R"(\n","stream":"stdout"})"},
+        {R"({"log":"\u001b[32m)", R"(\u001b[0m\r\n","stream":"stdout"})"},
+        {R"({"log":"\t)", R"("})"},
+        {R"({"stream": "stdout", "kubernetes": {"pod": "a \"b\""}, "message": ")", R"(", "more": 1})"},
+        {R"(trainer-0 {"log":")", R"(\n"})"},
+        {R"({"log":"{\"msg\":\")", R"(\"}\n","stream":"stdout"})"},
+        {R"({"log":"{\"msg\":\"\\n)", R"(\\n\"}\n","stream":"stdout"})"},
+        {R"({"lines":["loss 0.5",")", R"(","loss 0.4"]})"},
+        {R"(level=info msg=")", R"(")"},
+        {R"(")", R"(","2026-01-31 12:00:00")"},
+        {R"({'log': 'loss\n)", R"(\n'})"},
+        {"2026-01-31T12:00:00.123456789Z stdout F ", ""},
+        {R"(2026-01-31T12:00:00.123456789Z stdout F {"log":"\n)", R"(\n"})"},
+        // Frames
+        {"\u2502 ", "      \u2502"},
+        {"\u2503", "  \u2503\r"},
+        {"| ", "   |"},
+        {"trainer-1  | ", ""},
+        {"# ", "   #"},
+        // Ray
+        {"(RayTrainWorker pid=4711, ip=10.0.0.2) ", ""},
+        {"\x1b[36m(RayTrainWorker pid=4711, ip=10.0.0.2)\x1b[0m ", "\x1b[32m [repeated 14x across cluster]\x1b[0m"},
+        {"[36m(pid=4711)[0m ", "[32m [repeated 2x across cluster] (Ray deduplicates logs by default.)[0m"},
+        // Times without a blank behind them (NCCL_DEBUG_TIMESTAMP_FORMAT)
+        {"2026-01-31T12:00:00Z", ""},
+        {"2026-01-31 12:00:00+0900", ""},
+        {"2026-01-31 12:00:00-05:00", ""},
+        {"2026-01-31 12:00:00.123-05", ""},
+        {"[default0]:12:00:00,123456", ""},
+        {"12:00:00 +0900", ""},
+        {"12:00:00 -0900", ""},
+        {"12:00:00UTC", ""},
+        {"2026-01-31 12:00:00 CEST", ""},
+        {"12:00:00", ""},
+        // Escapes that a copy shows as text, and others
+        {"[32m", "[0m"},
+        {"[1;36m", "[0m"},
+        {"^[[32m", "^[[0m"},
+        {R"(\033[32m)", R"(\033[0m)"},
+        {R"(\n)", R"(\n)"},
+        {"Jan 31 12:00:00 n01 python[4711]: #012", "#012"},
+        {"\x1b(B\x1b[m", "\x1b(B"},
+        {"\x1b]0;title\a", ""},
+    };
+    for (const auto& [before, behind] : wrapped) {
+        for (const std::string text : {"Using network IB", connection}) {
+            const auto line = before + "n01:4711:4722 [3] NCCL INFO " + text + behind;
+            const auto log = read_log(line + "\n");
+            ASSERT_EQ(log.processes.size(), 1U) << line;
+            EXPECT_EQ(log.processes[0].host, "n01") << line;
+            EXPECT_EQ(log.processes[0].pid, 4711U) << line;
+            EXPECT_EQ(facts_of(log.processes[0]), text == connection ? "rdma 1" : "IB") << line;
+            EXPECT_EQ(log.lines, 1U) << line;
+        }
+    }
+}
+
+TEST(NcclLogLine, HostsThatLookLikeTimesStay) {
+    for (const std::string host : {"EST-node1", "UTC01", "Zeus", "00node", "12"}) {
+        EXPECT_EQ(read_log("12:00:00 " + host + ":1:1 [0] NCCL INFO Using network IB\n").processes.at(0).host, host);
+        EXPECT_EQ(read_log(host + ":1:1 [0] NCCL INFO Using network IB\n").processes.at(0).host, host);
+    }
+}
+
+TEST(NcclLogLine, ColoursInsideTheMarker) {
+    for (const char* marker :
+         {"NCCL \x1b[32mINFO\x1b[0m ", "\x1b[01;31m\x1b[KNCCL\x1b[m\x1b[K INFO ", "NC\x1b[1mCL INFO ",
+          "NCCL [32mINFO[0m ", "NCCL\u00a0INFO ", R"(NCCL \u001b[32mINFO\u001b[0m )", "NCCL ^[[32mINFO^[[0m "}) {
+        const auto log = read_log(std::string("n01:4711:4722 [3] ") + marker + "Using network IB\n");
+        ASSERT_EQ(log.processes.size(), 1U) << marker;
+        EXPECT_EQ(facts_of(log.processes[0]), "IB") << marker;
+    }
+}
+
+TEST(NcclLogLine, AFullFrameMayHaveCutTheText) {
+    const auto facts = [](const char* text) {
+        return facts_of(read_log(std::string("\u2502 n01:1:1 [0] NCCL INFO ") + text + "\n").processes.at(0));
+    };
+    EXPECT_EQ(facts("Channel 00/0 : 0[0] -> 8[0] [send] via NET/IB/0 \u2502"), ""); // GPUDirect may follow
+    EXPECT_EQ(facts("Channel 00/0 : 0[0] -> 8[0] [send] via NET/IB/0/GDRDMA\u2502"), "gdr 1");
+    EXPECT_EQ(facts("Using network AWS \u2502"), "");
+}
+
+TEST(NcclLogLine, OneStringMayHaveManyLines) {
+    const auto log = read_log(R"({"log":"n01:1:1 [0] NCCL INFO Using network IB\nn02:2:2 [0] NCCL INFO Using network )"
+                              R"(Socket\n"} {"log":"n03:3:3 [0] NCCL INFO Using network IB\n"})"
+                              "\n");
+    ASSERT_EQ(log.processes.size(), 3U);
+    EXPECT_EQ(facts_of(log.processes[0]), "IB");
+    EXPECT_EQ(facts_of(log.processes[1]), "Socket");
+    EXPECT_EQ(log.processes[2].host, "n03");
+}
+
+TEST(NcclLogLine, WhatRayLeftOutIsCounted) {
+    const auto log =
+        read_log("(W pid=1) n01:1:1 [0] NCCL INFO Using network IB [repeated 14x across cluster]\n"
+                 "(W pid=1) n01:1:1 [0] NCCL INFO Bootstrap : Using e:1<0> [repeated 2x across cluster] (Ray "
+                 "deduplicates logs by default. Set RAY_DEDUP_LOGS=0)\n"
+                 "(W pid=1) loss 0.5 [repeated 3x across cluster]\n");
+    EXPECT_EQ(log.repeated_lines, 16U);
+    EXPECT_EQ(facts_of(log.processes.at(0)), "IB");
 }
 
 TEST(NcclLogLine, BinaryJunk) {

@@ -209,6 +209,7 @@ TEST(NcclLog, PiecesOfAnySize) {
         text += format_text("n0{}:10{}:1 [0] NCCL INFO Channel 0{}/0 : 0[0] -> 1[0] [send] via NET/IB/0{}\n", i % 3,
                             i % 2, i % 10, i % 4 == 0 ? "" : "/GDRDMA");
         text += i % 7 == 0 ? std::string(20000, 'x') + "\n" : "\n";
+        text += i % 9 == 0 ? std::string(9000, 'y') + "\r" + std::string(9000, 'z') + "\r" : "";
     }
     const auto whole = read_log(text);
     ASSERT_EQ(whole.processes.size(), 6U);
@@ -219,6 +220,7 @@ TEST(NcclLog, PiecesOfAnySize) {
         }
         const auto log = reader.finish();
         EXPECT_EQ(log.lines, whole.lines);
+        EXPECT_EQ(log.cut_lines, whole.cut_lines);
         ASSERT_EQ(log.processes.size(), whole.processes.size()) << size;
         for (std::size_t i = 0; i < whole.processes.size(); ++i) {
             EXPECT_EQ(facts_of(log.processes[i]), facts_of(whole.processes[i])) << size;
@@ -244,6 +246,24 @@ TEST(NcclLog, FilesDoNotContinueEachOther) {
     const auto log = reader.finish();
     EXPECT_EQ(log.lines, 2U);
     EXPECT_TRUE(log.processes.at(0).networks.empty());
+}
+
+TEST(NcclLog, ALineThatIsCutIsCounted) {
+    const std::string message = "n01:1:1 [0] NCCL INFO Using network IB\n";
+    const auto cut = read_log(std::string(NcclLog::longest_line, 'x') + message + message);
+    EXPECT_EQ(cut.cut_lines, 1U);
+    EXPECT_EQ(cut.nccl_lines, 1U);
+    EXPECT_EQ(read_log(std::string(NcclLog::longest_line - message.size() + 1, 'x') + message).cut_lines, 0U);
+    EXPECT_EQ(read_log(std::string(NcclLog::longest_line, 'x') + message.substr(0, 20)).cut_lines,
+              1U); // without an end
+    // A progress bar writes over itself.
+    std::string bar;
+    for (int i = 0; i < 1000; ++i) {
+        bar += format_text("\rEpoch 1: {:3d} of 1000 ##########        ", i);
+    }
+    const auto behind = read_log(bar + "\r" + message);
+    EXPECT_EQ(behind.cut_lines, 0U);
+    EXPECT_EQ(facts_of(behind.processes.at(0)), "IB");
 }
 
 TEST(NcclLog, LimitsHold) {
