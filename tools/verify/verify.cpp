@@ -22,6 +22,7 @@
 #include <cstring>
 #include <memory>
 #include <set>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -107,11 +108,26 @@ private:
     std::string path_;
 };
 
+/// Returns false for a file that is there and no program: most likely a log. (What is not there at all, a shell would
+/// report, too.)
+bool can_run(const std::string& program) {
+    const char* const path = std::getenv("PATH");
+    struct stat status {};
+    const bool is_file = ::stat(program.c_str(), &status) == 0 && S_ISREG(status.st_mode);
+    const bool is_in_path = program.find('/') == std::string::npos && !find_in_path(program, path ? path : "").empty();
+    return is_in_path || !is_file || ::access(program.c_str(), X_OK) == 0;
+}
+
 Result<int> run_verify(const VerifyOptions& options) {
     const std::array unused = {options.logs.empty(), options.step.empty(), options.program.empty()};
     if (std::ranges::count(unused, false) != 1) {
         print_error("verify: say what to judge, one of: --log FILE... (- for standard input), --step JOB.STEP, "
                     "-- PROGRAM [ARGUMENT...]");
+        return exit_bad_line;
+    }
+    if (!options.program.empty() && !can_run(options.program.front())) {
+        const auto files = printable(joined(options.program, " "), 500);
+        print_error(format_text("verify: {0} cannot be executed: to judge logs, rdma-nccl verify --log {0}", files));
         return exit_bad_line;
     }
     return !options.logs.empty()   ? verify_log(options)
@@ -180,16 +196,25 @@ Result<int> verify_program(const VerifyOptions& options) {
 void add_verify_command(const Subcommand& app, int& exit_code) {
     auto options = std::make_shared<VerifyOptions>();
     const auto command = app.subcommand("verify", "did a program, a step or a run with NCCL logs really use RDMA?");
-    command.option("--log", options->logs, "judge these logs of NCCL_DEBUG=INFO alone; - is standard input")
-        .type_name("FILE...")
-        .many_values();
-    command.flag("--all", options->all, "with --log: a line for each process, even if they are alike");
-    command.option("--step", options->step, "watch this step on all its nodes (srun --overlap)").type_name("JOB.STEP");
-    command.option("--seconds", options->seconds, "how long a step is watched").range(0.1, 86400.0).shows_default();
+    const auto log =
+        command.option("--log", options->logs, "judge these logs of NCCL_DEBUG=INFO alone; - is standard input")
+            .type_name("FILE...")
+            .many_values();
+    command.flag("--all", options->all, "with --log: a line for each process, even if they are alike").needs(log);
+    const auto step = command.option("--step", options->step, "watch this step on all its nodes (srun --overlap)");
+    step.type_name("JOB.STEP");
+    command.option("--seconds", options->seconds, "how long a step is watched")
+        .range(0.1, 86400.0)
+        .shows_default()
+        .needs(step);
     command.flag("--on-this-node", options->on_this_node, "").hidden(); // the command that --step starts on each node
-    command.flag("--full", options->full, "of a program: let NCCL write logs, and read them");
+    command.flag("--full", options->full, "of a program: let NCCL write logs, and read them")
+        .excludes(log)
+        .excludes(step);
     command.flag("--json", options->json, "print JSON");
-    command.option("--output", options->output, "of a program or step: write the verdict to FILE").type_name("FILE");
+    command.option("--output", options->output, "of a program or step: write the verdict to FILE")
+        .type_name("FILE")
+        .excludes(log);
     add_settings_options(command, options->settings);
     command.option("program", options->program, "run this, and judge what the node moved meanwhile")
         .type_name("PROGRAM ...")
