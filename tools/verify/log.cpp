@@ -9,6 +9,7 @@
 #include "lib/evidence/verdict.h"
 #include "lib/nccl_log/reader.h"
 #include "tools/common/print.h"
+#include "tools/verify/compression.h"
 #include "tools/verify/verify.h"
 
 #include <algorithm>
@@ -18,9 +19,12 @@
 #include <fcntl.h>
 #include <functional>
 #include <map>
+#include <optional>
 #include <set>
+#include <sys/stat.h>
 #include <tuple>
 #include <unistd.h>
+#include <utility>
 
 namespace rdma_nccl {
 
@@ -77,6 +81,8 @@ Json log_json(const JudgedLog& judged) {
             {"hcas", evidence.hcas},
             {"lines", judged.log.lines},
             {"nccl_lines", judged.log.nccl_lines},
+            {"cut_lines", judged.log.cut_lines},
+            {"repeated_lines", judged.log.repeated_lines},
             {"truncated", judged.log.truncated},
             {"processes", mapped(judged.log.processes, process_json)}};
 }
@@ -227,6 +233,15 @@ std::string log_text(const JudgedLog& judged, bool all) {
         text += "  " + why + "\n";
     }
     text += titled_lines("  cause", judged.evidence.causes);
+    if (const auto lines = judged.log.cut_lines; lines > 0) {
+        text += format_text("  note: {} longer than {} KiB: the rest of {} was not read\n",
+                            lines == 1 ? "a line is" : format_text("{} lines are", lines), NcclLog::longest_line >> 10,
+                            lines == 1 ? "it" : "them");
+    }
+    if (const auto lines = judged.log.repeated_lines; lines > 0) {
+        text += format_text("  note: Ray left out {} that repeat others: set RAY_DEDUP_LOGS=0 to see all\n",
+                            format_count(lines, "line"));
+    }
     if (judged.log.truncated) {
         text += "  the log names more processes or devices than are kept: what is above is not all\n";
     }
@@ -242,42 +257,77 @@ Error error_of(const std::string& name, int number) {
     return {format_text("{}: {}{}", printable(name), std::strerror(number), hint), number};
 }
 
-/// Returns true for the magic bytes of gzip (RFC 1952), zstd (RFC 8878) or xz.
-bool is_compressed(std::string_view bytes) {
-    return bytes.starts_with("\x1f\x8b") || bytes.starts_with("\x28\xb5\x2f\xfd") ||
-           bytes.starts_with(std::string_view("\xfd"
-                                              "7zXZ"));
+/// Fills the block as far as the file goes. Returns the number of bytes.
+Result<std::size_t> read_block(int descriptor, std::string& block) {
+    std::size_t size = 0;
+    while (size < block.size()) {
+        const auto count = ::read(descriptor, block.data() + size, block.size() - size);
+        if (count < 0 && errno == EINTR) {
+            continue;
+        }
+        if (count < 0 && size == 0) { // an error behind other bytes comes again
+            return tl::unexpected(Error{"", errno});
+        }
+        if (count <= 0) {
+            break;
+        }
+        size += static_cast<std::size_t>(count);
+    }
+    return size;
 }
 
 Result<void> read_descriptor(int descriptor, const std::string& name, NcclLogReader& reader) {
     constexpr std::size_t block_size = std::size_t{256} << 10;
+    const auto with_name = [&](const Error& error) {
+        return fail(format_text("{}: {}", printable(name), error.message));
+    };
+    const auto sink = [&](std::string_view bytes) { reader.read(bytes); };
     std::string block(block_size, '\0');
+    std::optional<Decompressor> decompressor;
     for (bool first = true;; first = false) {
-        const auto size = ::read(descriptor, block.data(), block.size());
-        if (size == 0) {
+        const auto size = read_block(descriptor, block);
+        if (!size) {
+            return tl::unexpected(error_of(name, size.error().os_error));
+        }
+        const auto bytes = std::string_view(block).substr(0, *size);
+        if (const auto* const compression = first ? compression_of(bytes) : nullptr) {
+            auto opened = Decompressor::open(*compression);
+            if (!opened) {
+                return with_name(opened.error());
+            }
+            decompressor = std::move(*opened);
+        }
+        if (!decompressor) {
+            reader.read(bytes);
+        } else if (const auto done = *size > 0 ? decompressor->read(bytes, sink) : decompressor->finish(); !done) {
+            return with_name(done.error());
+        }
+        if (*size == 0) {
             return {};
         }
-        if (size < 0 && errno == EINTR) {
-            continue;
-        }
-        if (size < 0) {
-            return tl::unexpected(error_of(name, errno));
-        }
-        const std::string_view bytes(block.data(), static_cast<std::size_t>(size));
-        if (first && is_compressed(bytes)) {
-            return fail(format_text("{0}: is compressed: zcat, zstdcat or xzcat {0} | rdma-nccl verify --log -",
-                                    printable(name)));
-        }
-        reader.read(bytes);
     }
 }
 
-Result<void> read_file(const std::string& name, NcclLogReader& reader) {
-    if (name == "-") {
-        return read_descriptor(STDIN_FILENO, "standard input", reader);
+/// The files that were read. The same file under two names, or as standard input, is read once.
+using ReadFiles = std::map<std::pair<dev_t, ino_t>, std::string>;
+
+Result<void> read_file(const std::string& name, NcclLogReader& reader, ReadFiles& files) {
+    const bool is_input = name == "-";
+    const std::string shown = is_input ? "standard input" : name;
+    const UniqueFd file(is_input ? -1 : ::open(name.c_str(), O_RDONLY | O_CLOEXEC | O_NOCTTY));
+    const int descriptor = is_input ? STDIN_FILENO : file.get();
+    struct stat status {};
+    if (descriptor < 0 || ::fstat(descriptor, &status) != 0) {
+        return tl::unexpected(error_of(shown, errno));
     }
-    const UniqueFd file(::open(name.c_str(), O_RDONLY | O_CLOEXEC | O_NOCTTY));
-    return file ? read_descriptor(file.get(), name, reader) : tl::unexpected(error_of(name, errno));
+    const auto [known, is_new] = files.emplace(std::pair(status.st_dev, status.st_ino), shown);
+    if (!is_new) {
+        print_error(
+            format_text("warning: {} is given twice{}: read once", printable(shown),
+                        known->second == shown ? "" : format_text(" (it is {} too)", printable(known->second))));
+        return {};
+    }
+    return read_descriptor(descriptor, shown, reader);
 }
 
 JudgedLog judge(NcclLog log, bool all_read) {
@@ -299,9 +349,10 @@ JudgedLog judge(NcclLog log, bool all_read) {
 
 int verify_log(const VerifyOptions& options) {
     NcclLogReader reader;
+    ReadFiles files;
     bool all_read = true;
     for (const auto& name : options.logs) {
-        const auto done = read_file(name, reader);
+        const auto done = read_file(name, reader, files);
         reader.end_of_file();
         if (!done) {
             print_error(done.error().message);

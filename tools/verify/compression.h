@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0
+// Reads compressed logs as a stream: gzip with zlib, xz with liblzma, zstd with libzstd. Each library is loaded when a
+// file needs it, so the command starts without them.
+#pragma once
+
+#include "lib/base/result.h"
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+
+namespace rdma_nccl {
+
+/// Decompresses one kind of data, with a library's bounded memory.
+class CompressedStream {
+public:
+    CompressedStream() = default;
+    CompressedStream(const CompressedStream&) = delete;
+    CompressedStream& operator=(const CompressedStream&) = delete;
+    virtual ~CompressedStream() = default;
+
+    struct Step {
+        std::size_t size = 0; ///< bytes written to the output, also before a problem
+        std::string problem;  ///< "damaged: incorrect data check"; empty: none
+    };
+    /// Removes bytes from the front of `input` and writes what they become to `output`.
+    virtual Step take(std::string_view& input, std::span<char> output) = 0;
+    /// Returns true if what was taken is not cut: it ends where compressed data may end.
+    virtual bool is_complete() = 0;
+};
+
+/// A kind of compression, known by the bytes at the start of a file.
+struct Compression {
+    std::string_view magic;
+    const char* name;    ///< "gzip"
+    const char* program; ///< prints such a file decompressed, "zcat"
+    Result<std::unique_ptr<CompressedStream>> (*open)();
+};
+
+/// Returns the compression of a file by its first bytes, at least longest_magic if it has so many; nullptr if it has
+/// none.
+const Compression* compression_of(std::string_view first_bytes);
+inline constexpr std::size_t longest_magic = 6;
+
+/// Decompresses a file that comes in pieces of any size.
+class Decompressor {
+public:
+    using Sink = std::function<void(std::string_view bytes)>;
+
+    /// Fails if the library is missing, with what to do instead.
+    static Result<Decompressor> open(const Compression& compression);
+
+    /// Gives what the bytes become to `sink`, in pieces of at most 256 KiB. Fails if the data are damaged, need more
+    /// than 256 MiB of memory, or become far larger than any log does (a decompression bomb); `sink` then has what was
+    /// before.
+    Result<void> read(std::string_view bytes, const Sink& sink);
+    /// Fails if the end is missing.
+    Result<void> finish();
+
+private:
+    Decompressor(const Compression& compression, std::unique_ptr<CompressedStream> stream);
+
+    const Compression* compression_;
+    std::unique_ptr<CompressedStream> stream_;
+    std::string buffer_;
+    std::uint64_t taken_ = 0;
+    std::uint64_t made_ = 0;
+};
+
+} // namespace rdma_nccl
