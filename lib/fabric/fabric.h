@@ -114,7 +114,7 @@ struct Netdev {
     std::vector<InterfaceAddress> addresses;
 };
 
-/// A GPU as the PCI bus shows it.
+/// A GPU as the PCI bus shows it, or a partition of one (AMD's CPX and others), as HIP counts it.
 struct Gpu {
     std::string pci; ///< "0000:53:00.0"
     std::string pci_path;
@@ -124,15 +124,33 @@ struct Gpu {
     std::string device_file;       ///< "/dev/nvidia3", "/dev/dri/renderD131"; empty when unknown
     std::optional<unsigned> minor; ///< /dev/nvidiaN, from /proc/driver/nvidia/gpus/PCI/information
     std::string uuid;
+    std::optional<unsigned> kfd_node; ///< of AMD's driver, in whose order HIP counts
+    /// CUDA or HIP does not count it in this process: its driver has not started it, or a container or the device
+    /// cgroup keeps it away.
+    bool hidden = false;
 };
 
 struct Fabric {
     std::vector<Hca> hcas;
     std::vector<Netdev> netdevs;
-    std::vector<Gpu> gpus; ///< sorted by PCI address
+    std::vector<Gpu> gpus; ///< of the vendor whose runtime ranks use, in the order in which CUDA or HIP counts them
     std::vector<std::string> default_route_netdevs;
     std::vector<std::string> problems; ///< of whole directories; a single bad file is noted at its item
 
+    /// Returns how many GPUs CUDA or HIP counts in this process.
+    [[nodiscard]] std::size_t count_gpus() const {
+        return static_cast<std::size_t>(std::ranges::count(gpus, false, &Gpu::hidden));
+    }
+    /// Returns the GPUs on the bus: of the partitions of one, the first.
+    [[nodiscard]] std::vector<Gpu> cards() const {
+        std::vector<Gpu> all;
+        for (const auto& gpu : gpus) {
+            if (find_by(all, &Gpu::pci, gpu.pci) == nullptr) {
+                all.push_back(gpu);
+            }
+        }
+        return all;
+    }
     /// Returns nullptr if there is none of that name.
     [[nodiscard]] const Hca* find_hca(std::string_view name) const { return find_by(hcas, &Hca::name, name); }
     [[nodiscard]] const Port* find_port(std::string_view hca, unsigned number) const;

@@ -60,7 +60,88 @@ std::optional<Gpu> read_gpu(const SysRoot& root, const std::string& address) {
     return gpu;
 }
 
+/// Returns the address of a KFD node's function. The number of a partition is in the highest bits of location_id, but
+/// in the lowest ones of some kernels (6.5), so that only function 0 is on the bus (RCCL 2.21, xml.cc, getPciPath).
+std::string address_of_node(std::string_view properties, const std::vector<Gpu>& gpus) {
+    const auto location = kfd_number(properties, "location_id");
+    const auto card = format_text("{:04x}:{:02x}:{:02x}.", kfd_number(properties, "domain"), location >> 8U & 0xffU,
+                                  location >> 3U & 0x1fU);
+    auto address = format_text("{}{:x}", card, location & 7U);
+    return find_by(gpus, &Gpu::pci, address) != nullptr ? address : card + "0";
+}
+
+/// Reads the GPU of a KFD node; nullopt for a CPU. Without the right to its device file, the kernel refuses to read its
+/// files: its address is then empty.
+std::optional<Gpu> read_kfd_gpu(const SysRoot& root, const std::string& node, const std::vector<Gpu>& gpus) {
+    const auto path = format_text("{}/{}/", kfd_nodes, node);
+    const auto id = root.read(path + "gpu_id", short_file);
+    const auto properties = root.read(path + "properties").value_or("");
+    if (id && (*id == "0" || kfd_number(properties, "simd_count") == 0)) {
+        return std::nullopt;
+    }
+    const auto address = id ? address_of_node(properties, gpus) : "";
+    const auto* const on_bus = find_by(gpus, &Gpu::pci, address);
+    Gpu gpu = on_bus == nullptr ? Gpu() : *on_bus;
+    gpu.pci = address;
+    gpu.vendor = "amd";
+    gpu.kfd_node = parse_number<unsigned>(node);
+    gpu.hidden = !id;
+    if (const auto minor = kfd_number(properties, "drm_render_minor"); minor != 0) {
+        gpu.device_file = format_text("/dev/dri/renderD{}", minor); // each partition has its own
+    }
+    if (const auto unique = kfd_number(properties, "unique_id"); unique != 0) {
+        gpu.uuid = format_text("GPU-{:016x}", unique);
+    }
+    return gpu;
+}
+
+/// Puts AMD's GPUs in the order of KFD's nodes, in which ROCr and with it HIP count them, each partition for itself
+/// (ROCr 6.4, amd_topology.cpp, BuildTopology; clr 6.2, rocdevice.cpp, Device::init). Leaves out GPUs without a node:
+/// HIP cannot use them. Changes nothing if KFD knows no GPU.
+void number_by_kfd(const SysRoot& root, std::vector<Gpu>& gpus) {
+    std::vector<Gpu> known;
+    for (const auto& node : root.list(kfd_nodes).value_or(std::vector<std::string>{})) {
+        if (auto gpu = read_kfd_gpu(root, node, gpus)) {
+            known.push_back(std::move(*gpu));
+        }
+    }
+    if (known.empty()) {
+        return;
+    }
+    const auto others = selected(gpus, [&known](const Gpu& gpu) {
+        return gpu.vendor == "amd" && find_by(known, &Gpu::pci, gpu.pci) == nullptr;
+    });
+    const auto hidden = static_cast<std::size_t>(std::ranges::count(known, true, &Gpu::hidden));
+    std::size_t number = 0;
+    for (auto& gpu : known) {
+        if (gpu.hidden && !others.empty()) { // which of them it is, nothing tells
+            const auto node = gpu.kfd_node;
+            gpu = others[number++ * others.size() / hidden];
+            gpu.kfd_node = node;
+            gpu.hidden = true;
+        }
+    }
+    std::erase_if(known, [](const Gpu& gpu) { return gpu.pci.empty(); });
+    std::erase_if(gpus, [](const Gpu& gpu) { return gpu.vendor == "amd"; });
+    append(gpus, std::move(known));
+}
+
 } // namespace
+
+void keep_one_vendor(std::vector<Gpu>& gpus) {
+    const auto nvidia = static_cast<std::size_t>(std::ranges::count(gpus, "nvidia", &Gpu::vendor));
+    const std::string_view vendor = 2 * nvidia >= gpus.size() ? "nvidia" : "amd";
+    std::erase_if(gpus, [vendor](const Gpu& gpu) { return gpu.vendor != vendor; });
+}
+
+std::uint64_t kfd_number(std::string_view properties, std::string_view name) {
+    for (const auto line : split(properties, '\n')) {
+        if (const auto [key, value] = split_once(line, ' '); key == name) {
+            return parse_number<std::uint64_t>(trim(value.value_or(""))).value_or(0);
+        }
+    }
+    return 0;
+}
 
 std::string gpu_vendor(std::string_view pci_class, std::string_view vendor) {
     if (!may_be_gpu(pci_class)) {
@@ -110,6 +191,13 @@ std::vector<Gpu> read_gpus(const SysRoot& root, Notes& notes) {
         if (auto gpu = read_gpu(root, address)) {
             gpus.push_back(std::move(*gpu));
         }
+    }
+    number_by_kfd(root, gpus);
+    keep_one_vendor(gpus);
+    // NVIDIA's driver lists the GPUs that it drives; a container shows those that it was given.
+    const bool listed = std::ranges::any_of(gpus, [](const Gpu& gpu) { return gpu.minor.has_value(); });
+    for (auto& gpu : gpus) {
+        gpu.hidden = gpu.hidden || (listed && !gpu.minor);
     }
     return gpus;
 }

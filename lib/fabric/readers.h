@@ -5,6 +5,8 @@
 #include "lib/base/text.h"
 #include "lib/fabric/fabric.h"
 
+#include <cstdint>
+
 namespace rdma_nccl {
 
 /// Reads the RDMA devices in /sys/class/infiniband with their ports, in natural order of names. Adds problems that
@@ -44,8 +46,19 @@ void add_copied_addresses(const SysRoot& root, const std::vector<Hca>& hcas, std
 /// there. Never returns the loopback interface.
 std::vector<std::string> read_default_route_netdevs(const SysRoot& root, Notes& notes);
 
-/// Reads the GPUs of NVIDIA and AMD on the PCI bus, in order of PCI address.
+/// Reads the GPUs of NVIDIA or AMD on the PCI bus: NVIDIA's in the order of their addresses, AMD's in that of KFD's
+/// nodes, if KFD tells.
 std::vector<Gpu> read_gpus(const SysRoot& root, Notes& notes);
+
+/// Keeps the GPUs of the vendor that has more of them; of NVIDIA, if both have as many. The others are there for a
+/// display or for management, as AMD's in a processor beside NVIDIA's cards; CUDA or HIP does not count them.
+void keep_one_vendor(std::vector<Gpu>& gpus);
+
+/// The nodes of AMD's compute driver: a directory for each CPU and GPU (Linux, amdkfd/kfd_topology.c).
+inline constexpr std::string_view kfd_nodes = "/sys/class/kfd/kfd/topology/nodes";
+
+/// Returns a number of a "properties" file there, which has lines of "NAME NUMBER"; 0 if it is not there.
+std::uint64_t kfd_number(std::string_view properties, std::string_view name);
 
 /// Returns "nvidia" or "amd" if a device of this PCI class ("0x030200") and vendor ("0x10de") may be a GPU; else "".
 std::string gpu_vendor(std::string_view pci_class, std::string_view vendor);

@@ -110,11 +110,12 @@ VisibleGpus find_visible_gpus(const Environment& environment, const std::functio
 /// Returns the GPUs that Slurm granted on this node, by Slurm's numbers (SLURM_STEP_GPUS, SLURM_JOB_GPUS), or nullopt.
 std::optional<std::vector<unsigned>> granted_gpus(const Environment& environment);
 
-// Which of the node's GPUs the entries of CUDA_VISIBLE_DEVICES and similar variables mean.
+// Which of the node's GPUs the entries of CUDA_VISIBLE_DEVICES and similar variables mean. The GPUs are in the order in
+// which CUDA or HIP counts them (Fabric::gpus).
 
 /// What a step's indices count.
 enum class GpuNumbering {
-    Global, ///< all GPUs of the node, by PCI address
+    Global, ///< all GPUs of the node
     Local,  ///< the GPUs that Slurm's device cgroup shows (ConstrainDevices), always 0, 1, ...
 };
 

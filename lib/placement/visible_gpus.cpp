@@ -9,6 +9,7 @@
 #include <fcntl.h>
 #include <string_view>
 #include <unistd.h>
+#include <utility>
 
 namespace rdma_nccl {
 
@@ -16,6 +17,8 @@ namespace {
 
 /// More GPUs than any node has, so that a damaged number does not become as many ranks.
 constexpr std::size_t most_gpus = 4096;
+
+constexpr std::string_view rocr_variable = "ROCR_VISIBLE_DEVICES";
 
 /// Returns the ID of an entry, if it is of the same kind (index, GPU UUID or MIG UUID) as the list's first entry. Reads
 /// an index as CUDA does, by its first digits: "2" and "2abc" give 2; "-1" and "abc" give none.
@@ -105,22 +108,38 @@ std::optional<Granted> find_granted(const Environment& environment) {
 
 using Positions = std::vector<std::size_t>;
 
-/// Returns the GPUs that indices count. On a node with GPUs of both vendors only NVIDIA's count, as NCCL runs on those.
-Positions countable(std::span<const Gpu> gpus) {
-    const bool any_nvidia = find_by(gpus, &Gpu::vendor, "nvidia") != nullptr;
-    return positions_where(gpus, [&](const Gpu& gpu) { return !any_nvidia || gpu.vendor == "nvidia"; });
+/// Slurm numbers GPUs by their device files, /dev/nvidiaN; if these are unknown, by PCI address.
+std::vector<unsigned> slurms_numbers(std::span<const Gpu> gpus) {
+    std::vector<std::pair<std::string_view, std::size_t>> by_address;
+    for (const auto& gpu : gpus) {
+        by_address.emplace_back(gpu.pci, by_address.size());
+    }
+    std::ranges::sort(by_address);
+    std::vector<unsigned> numbers(gpus.size());
+    for (unsigned i = 0; i < gpus.size(); ++i) {
+        const auto position = by_address[i].second;
+        numbers[position] = gpus[position].minor.value_or(i);
+    }
+    return numbers;
 }
 
-/// Slurm numbers GPUs by their device files, /dev/nvidiaN; if these are unknown, by PCI address.
-Positions granted_positions(const Positions& all, std::span<const Gpu> gpus, std::span<const unsigned> granted) {
-    Positions positions;
-    for (std::size_t i = 0; i < all.size(); ++i) {
-        const unsigned number = gpus[all[i]].minor.value_or(static_cast<unsigned>(i));
-        if (std::ranges::count(granted, number) > 0) {
-            positions.push_back(all[i]);
-        }
+/// Returns the GPUs that indices count. In a confined step these are the granted ones, in CUDA's or HIP's order; in its
+/// tasks no others may be in sight.
+Positions counted_positions(const Environment& environment, GpuNumbering numbering, std::span<const Gpu> gpus) {
+    auto seen = positions_where(gpus, [](const Gpu& gpu) { return !gpu.hidden; });
+    const auto granted = granted_gpus(environment);
+    if (numbering == GpuNumbering::Local && granted && granted->size() < seen.size()) {
+        const auto numbers = slurms_numbers(gpus);
+        std::erase_if(seen, [&](std::size_t i) { return !contains(*granted, numbers[i]); });
     }
-    return positions;
+    return seen;
+}
+
+/// Returns ROCR_VISIBLE_DEVICES, if the visible GPUs are those of another list: HIP counts within what ROCr shows (clr
+/// 6.2, rocdevice.cpp, Device::init). Slurm sets it beside CUDA_VISIBLE_DEVICES, with the same list.
+VisibleGpus outer_list(const VisibleGpus& visible, const Environment& environment) {
+    const auto text = environment.get(rocr_variable);
+    return !text || visible.source.starts_with(rocr_variable) ? VisibleGpus() : parse_device_list(rocr_variable, *text);
 }
 
 std::optional<std::size_t> only_one(const Positions& positions) {
@@ -134,12 +153,24 @@ std::optional<std::size_t> find_uuid(std::string_view id, std::span<const Gpu> g
 }
 
 /// "MIG-GPU-UUID/GI/CI" (drivers before R470) names its GPU; "MIG-UUID" does not.
-std::optional<std::size_t> find_mig(std::string_view id, std::span<const Gpu> gpus, const Positions& all) {
+std::optional<std::size_t> find_mig(std::string_view id, std::span<const Gpu> gpus) {
     id.remove_prefix(std::string_view("MIG-").size());
     if (id.starts_with("GPU-")) {
         return find_uuid(id.substr(0, id.find('/')), gpus);
     }
-    return only_one(all);
+    return gpus.size() == 1 ? std::optional<std::size_t>(0) : std::nullopt;
+}
+
+/// Finds the GPUs of a list whose indices count `counted`.
+std::vector<std::optional<std::size_t>> match_list(const VisibleGpus& list, const Positions& counted,
+                                                   std::span<const Gpu> gpus) {
+    return mapped(list.ids, [&](const std::string& id) {
+        const auto index = parse_number<unsigned>(id);
+        return id.starts_with("GPU-")             ? find_uuid(id, gpus)
+               : id.starts_with("MIG-")           ? find_mig(id, gpus)
+               : index && *index < counted.size() ? std::optional(counted[*index])
+                                                  : std::nullopt;
+    });
 }
 
 } // namespace
@@ -169,10 +200,12 @@ VisibleGpus find_visible_gpus(const Environment& environment, const std::functio
 
 GpuNumbering find_numbering(const VisibleGpus& visible, const Environment& environment) {
     const auto granted = granted_gpus(environment);
-    if (!granted || visible.ids.size() > granted->size()) {
+    const auto outer = outer_list(visible, environment);
+    const auto& ids = outer.ids.empty() ? visible.ids : outer.ids;
+    if (!granted || ids.size() > granted->size()) {
         return GpuNumbering::Global;
     }
-    const bool all_granted = std::ranges::all_of(visible.ids, [&](const std::string& id) {
+    const bool all_granted = std::ranges::all_of(ids, [&](const std::string& id) {
         const auto index = parse_number<unsigned>(id);
         return !index || std::ranges::count(*granted, *index) > 0;
     });
@@ -181,22 +214,16 @@ GpuNumbering find_numbering(const VisibleGpus& visible, const Environment& envir
 
 std::vector<std::optional<std::size_t>> match_gpus(const VisibleGpus& visible, const Environment& environment,
                                                    GpuNumbering numbering, std::span<const Gpu> gpus) {
-    const Positions all = countable(gpus);
-    const auto granted = granted_gpus(environment);
-    const Positions counted =
-        numbering == GpuNumbering::Local && granted ? granted_positions(all, gpus, *granted) : all;
-    std::vector<std::optional<std::size_t>> matches;
-    for (const auto& id : visible.ids) {
-        if (id.starts_with("GPU-")) {
-            matches.push_back(find_uuid(id, gpus));
-        } else if (id.starts_with("MIG-")) {
-            matches.push_back(find_mig(id, gpus, all));
-        } else {
-            const auto index = parse_number<unsigned>(id);
-            matches.push_back(index && *index < counted.size() ? std::optional(counted[*index]) : std::nullopt);
+    auto counted = counted_positions(environment, numbering, gpus);
+    const auto outer = outer_list(visible, environment);
+    if (!outer.ids.empty() && find_by(gpus, &Gpu::vendor, "amd") != nullptr) {
+        Positions shown;
+        for (const auto& position : match_list(outer, counted, gpus)) {
+            shown.insert(shown.end(), position ? 1U : 0U, position.value_or(0));
         }
+        counted = std::move(shown);
     }
-    return matches;
+    return match_list(visible, counted, gpus);
 }
 
 std::vector<std::size_t> openable_gpus(std::span<const Gpu> gpus) {

@@ -142,7 +142,7 @@ Result<NodeFacts> inspect_node(const Settings& settings, const Environment& envi
     facts.head_node = find_head_node(facts.step);
     facts.program = classify_program(facts.step.program);
     inspect_files(*root, facts, timeout, settings.gid ? GidTables::Whole : tables);
-    facts.visible_gpus = find_visible_gpus(environment, [&facts] { return facts.fabric.gpus.size(); });
+    facts.visible_gpus = find_visible_gpus(environment, [&facts] { return facts.fabric.count_gpus(); });
     facts.allowed_cpus = count_allowed_cpus();
     resolve_head(facts, settings, timeout);
     return facts;

@@ -38,13 +38,13 @@ bool may_reorder(const NodeFacts& facts, const Plan& plan, const NodePlacement& 
     // The ids must be those of the variable that will change: HIP's are indices into ROCR's list.
     const bool listed = facts.visible_gpus.source.starts_with(node.order_variable + "=");
     return plan.layout.layout == Layout::Rank && ascends(node.gpu_ids) &&
-           (listed ? slurms : !are_gpus_listed(facts) && node.gpu_ids.size() == facts.fabric.gpus.size());
+           (listed ? slurms : !are_gpus_listed(facts) && node.gpu_ids.size() == facts.fabric.count_gpus());
 }
 
 /// Returns false if only the number of GPUs is known and is less than all: then they may be any of them.
 bool are_gpus_known(const NodeFacts& facts) {
     return are_gpus_listed(facts) || granted_gpus(facts.environment) ||
-           facts.visible_gpus.ids.size() == facts.fabric.gpus.size();
+           facts.visible_gpus.ids.size() == facts.fabric.count_gpus();
 }
 
 bool knows(const std::vector<CpuSet>& masks) {
@@ -136,7 +136,7 @@ std::string NodePlacement::ports_of(const RankPlacement& rank) const {
 }
 
 TaskView view_of_task(unsigned local_rank, const Environment& environment, const NodeFacts& facts) {
-    return {local_rank, environment, find_visible_gpus(environment, [&] { return facts.fabric.gpus.size(); }),
+    return {local_rank, environment, find_visible_gpus(environment, [&] { return facts.fabric.count_gpus(); }),
             openable_gpus(facts.fabric.gpus)};
 }
 

@@ -100,6 +100,15 @@ const std::map<std::string, Entry>& machine() {
         file(gpu + "/numa_node", "0");
         link("sys/bus/pci/devices/0000:57:00.0", "/" + gpu);
         file("proc/driver/nvidia/gpus/0000:57:00.0/information", "GPU UUID: \t GPU-0a1b\nDevice Minor: \t 0");
+        const std::string graphics = "sys/devices/pci0000:00/0000:00:08.1/0000:0a:00.0"; // a processor's
+        file(graphics + "/class", "0x030000");
+        file(graphics + "/vendor", "0x1002");
+        link("sys/bus/pci/devices/0000:0a:00.0", "/" + graphics);
+        for (const std::string node : {"0", "1"}) {
+            file("sys/class/kfd/kfd/topology/nodes/" + node + "/gpu_id", node);
+            file("sys/class/kfd/kfd/topology/nodes/" + node + "/properties",
+                 "simd_count 8\nlocation_id 2560\ndomain 0\ndrm_render_minor 128\nunique_id 0");
+        }
         file("proc/net/route", "Iface\tDestination\tGateway\tFlags\tRefCnt\tUse\tMetric\tMask\tMTU\tWindow\tIRTT\n"
                                "eth0\t00000000\t013C000A\t0003\t0\t0\t100\t00000000\t0\t0\t0\n"
                                "eth0\t003C000A\t00000000\t0001\t0\t0\t0\t00FFFFFF\t0\t0\t0");

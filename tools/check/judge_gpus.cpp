@@ -41,7 +41,7 @@ void add_nearness(const Facts& facts, Findings& results) {
         return;
     }
     const bool known = std::ranges::all_of(hcas, [](const Hca* hca) { return hca->numa_node.has_value(); });
-    for (const auto& gpu : facts.fabric.gpus) {
+    for (const auto& gpu : facts.fabric.cards()) {
         auto& result =
             results.emplace_back(Finding{.id = "gpu.hca", .item = gpu.pci, .evidence = gpu.pci_path + "/numa_node"});
         if (!gpu.numa_node || !known) {

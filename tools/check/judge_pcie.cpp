@@ -155,7 +155,7 @@ void add_links(const Facts& facts, const Expectations& expected, Findings& resul
         results.push_back(judge_width(link, address));
         results.push_back(judge_speed(link, address));
     }
-    for (const auto& gpu : facts.fabric.gpus) { // not the speed, which idle GPUs lower
+    for (const auto& gpu : facts.fabric.cards()) { // not the speed, which idle GPUs lower
         const auto links = links_above(facts, gpu.pci_path);
         if (!links.empty() && links.front().lower == gpu.pci) {
             results.push_back(judge_width(links.front(), gpu.pci));
@@ -203,10 +203,11 @@ void add_isolation(const Facts& facts, Findings& results) {
     for (const auto* const hca : used_hcas_of(facts)) {
         devices.push_back({hca->name, hca->pci, hca->pci_path});
     }
-    if (devices.empty() || facts.fabric.gpus.empty()) {
+    const auto cards = facts.fabric.cards();
+    if (devices.empty() || cards.empty()) {
         return;
     }
-    for (const auto& gpu : facts.fabric.gpus) {
+    for (const auto& gpu : cards) {
         devices.push_back({gpu.pci, gpu.pci, gpu.pci_path});
     }
     // Root ports are left out: traffic between them crosses the root complex with or without ACS.

@@ -223,7 +223,7 @@ Result<NodePlan> plan_by_xml(const std::string& path, const Settings& settings, 
     NodePlan node;
     node.settings = settings;
     node.facts.fabric = std::move(machine->fabric);
-    node.facts.visible_gpus = find_visible_gpus({}, [&] { return node.facts.fabric.gpus.size(); });
+    node.facts.visible_gpus = find_visible_gpus({}, [&] { return node.facts.fabric.count_gpus(); });
     node.plan.layout.layout = Layout::Rank;
     node.plan.visible_gpus = node.facts.visible_gpus.count();
     node.plan.fabric = choose_active_ports(node.facts.fabric);

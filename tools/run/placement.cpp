@@ -28,7 +28,7 @@ NodeInquiry inquire(const SysRoot& root, const Environment& environment, Fabric 
     NodeInquiry node;
     node.facts.environment = environment;
     node.facts.step = read_step(environment, {});
-    node.facts.visible_gpus = find_visible_gpus(environment, [&] { return fabric.gpus.size(); });
+    node.facts.visible_gpus = find_visible_gpus(environment, [&] { return fabric.count_gpus(); });
     node.plan.layout.layout = Layout::Node;
     const auto list = environment.ours().contains(ports_variable) ? environment.get(ports_variable) : std::nullopt;
     for (const auto part : list ? split(*list, ',') : std::vector<std::string_view>()) {

@@ -53,7 +53,7 @@ Result<std::string> find_head_address(const Step& step) {
 WorldInquiry ask_machine(const SysRoot& root, const Environment& environment, HeldPort& held) {
     WorldInquiry inquiry;
     inquiry.visible_gpus = [&] {
-        return find_visible_gpus(environment, [&] { return read_fabric(root).gpus.size(); });
+        return find_visible_gpus(environment, [&] { return read_fabric(root).count_gpus(); });
     };
     inquiry.allowed_cpus = count_allowed_cpus;
     inquiry.free_port = [&held] {

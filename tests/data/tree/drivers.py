@@ -36,6 +36,9 @@ GPU_MODELS = {
     "GB200": GpuModel("NVIDIA GB200", "0x2941"),
     "RTX 3060": GpuModel("NVIDIA GeForce RTX 3060 Laptop GPU", "0x2520", "0x030000", generation=4),
     "MI300X": GpuModel("AMD Instinct MI300X", "0x74a1", "0x120000", "amdgpu"),
+    "MI210": GpuModel("AMD Instinct MI210", "0x740f", "0x038000", "amdgpu", 4),
+    "MI300A": GpuModel("AMD Instinct MI300A", "0x74a0", "0x120000", "amdgpu"),
+    "Radeon": GpuModel("AMD Radeon Graphics", "0x164e", "0x030000", "amdgpu", 4),
     "MI250X": GpuModel("AMD Instinct MI250X", "0x7408", "0x038000", "amdgpu", 4),
 }
 

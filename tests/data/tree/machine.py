@@ -14,7 +14,7 @@ from .places import Places
 from .processors import processors_of
 from .rdma import RdmaBuilder
 from .repeat import expanded
-from .values import DefaultRoute, DescriptionError, Gpu, Kernel, Machine, Netdev
+from .values import DefaultRoute, DescriptionError, Gpu, Kernel, Kfd, Machine, Netdev
 
 __all__ = ["DescriptionError", "Machine", "Netdev", "descriptions", "machine_of", "read_description"]
 
@@ -23,7 +23,7 @@ FABRIC_DIRECTORY = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(
 _KEYS = set(
     "about cpu packages cores_per_package threads_per_core efficient_cores cores_per_l3 cpu_numbering offline_cpus "
     "numa_nodes memory_gib memory_nodes distances root_buses vm_bus oui default_route netdevs gids table_length hcas "
-    "gpus dev_infiniband files kernel hypervisor modules nvidia_driver iommu acs ofed".split()
+    "gpus dev_infiniband files kernel hypervisor modules nvidia_driver iommu acs ofed kfd".split()
 )
 
 
@@ -71,6 +71,7 @@ def _machine(description: dict, index: int, host: str, gpu_count: int | None) ->
         netdevs=tuple(netdev for netdev in netdevs.values() if not netdev.elsewhere),
         hcas=rdma.hcas(expanded(description["hcas"])),
         gpus=gpus,
+        kfd=_kfd(description.get("kfd", {}), gpus),
         kernel=_kernel(description, any(gpu.function.driver == "nvidia" for gpu in gpus)),
         default_routes=_default_routes(description.get("default_route", [])),
         dev_infiniband=description.get("dev_infiniband", True),
@@ -108,6 +109,13 @@ def _gpus(places: Places, host: str, entries: list, count: int | None) -> tuple[
         name = "GPU-" + str(uuid.uuid5(uuid.NAMESPACE_DNS, f"{host}/{function.address}"))
         gpus.append(Gpu(minor, function, name, model.name))
     return tuple(gpus)
+
+
+def _kfd(entry: dict | None, gpus: tuple[Gpu, ...]) -> Kfd | None:
+    amd = tuple(gpu.minor for gpu in gpus if gpu.function.driver == "amdgpu")
+    if entry is None or not amd:
+        return None
+    return Kfd(tuple(entry.get("order", amd)), entry.get("partitions", 1), tuple(map(tuple, entry.get("hives", []))))
 
 
 def _gpu_model(entry: dict) -> GpuModel:

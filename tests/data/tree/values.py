@@ -127,6 +127,15 @@ class Gpu:
 
 
 @dataclass(frozen=True)
+class Kfd:
+    """What AMD's compute driver tells of the GPUs, by their position in the description."""
+
+    order: tuple[int, ...]  # of their nodes
+    partitions: int  # of each
+    hives: tuple[tuple[int, ...], ...]  # those that XGMI connects
+
+
+@dataclass(frozen=True)
 class DefaultRoute:
     netdev: str
     gateway: ipaddress.IPv4Address | ipaddress.IPv6Address
@@ -196,6 +205,7 @@ class Machine:
     netdevs: tuple[Netdev, ...]  # those of its network namespace
     hcas: tuple[Hca, ...]
     gpus: tuple[Gpu, ...]
+    kfd: Kfd | None
     default_routes: tuple[DefaultRoute, ...]
     kernel: Kernel
     dev_infiniband: bool

@@ -9,6 +9,7 @@ from .dev import write_dev
 from .files import Tree
 from .infiniband import write_infiniband
 from .kernel import write_kernel, write_ofed
+from .kfd import write_kfd
 from .net import write_net
 from .nvidia import write_nvidia
 from .pci import write_pci
@@ -27,6 +28,7 @@ def write_tree(machine: Machine, directory: str) -> None:
     write_infiniband(tree, machine)
     write_ofed(tree, machine)
     write_nvidia(tree, machine)
+    write_kfd(tree, machine)
     write_procnet(tree, machine)
     write_dev(tree, machine)
     apply_changes(directory, machine.changes)

@@ -305,23 +305,24 @@ TEST(ReadFabric, HugeFilesAreCut) {
 TEST(ReadFabric, Gpus) {
     Machine machine;
     machine.gpu(below_root_port("80", "92")).gpu(below_root_port("50", "53"));
-    machine.gpu(below_root_port("60", "63"), "0x1002", "0x120000"); // AMD processing accelerator
+    machine.gpu(below_root_port("60", "63"), "0x1002", "0x030000"); // the graphics of an AMD processor: not CUDA's
     machine.gpu(below_root_port("10", "13"), "0x1a03", "0x030000"); // the display of a BMC
     machine.gpu(below_root_port("20", "23"), "0x10de", "0x068000"); // NVSwitch
     machine.tree().file("/sys/bus/pci/devices/garbage", "");
     machine.tree().file("/proc/driver/nvidia/gpus/0000:53:00.0/information",
                         "Model: \t\t NVIDIA A100-SXM4-80GB\nGPU UUID: \t GPU-0a1b\nDevice Minor: \t 3\n");
     const Fabric fabric = machine.read();
-    ASSERT_EQ(fabric.gpus.size(), 3U);
+    ASSERT_EQ(fabric.gpus.size(), 2U);
     EXPECT_EQ(fabric.gpus[0].pci, "0000:53:00.0");
     EXPECT_EQ(fabric.gpus[0].pci_path, "/sys/devices/" + below_root_port("50", "53"));
     EXPECT_EQ(fabric.gpus[0].vendor, "nvidia");
     EXPECT_EQ(fabric.gpus[0].minor, 3U);
     EXPECT_EQ(fabric.gpus[0].uuid, "GPU-0a1b");
     EXPECT_EQ(fabric.gpus[0].numa_node, 0);
-    EXPECT_EQ(fabric.gpus[1].vendor, "amd");
-    EXPECT_EQ(fabric.gpus[2].pci, "0000:92:00.0");
-    EXPECT_FALSE(fabric.gpus[2].minor);
+    EXPECT_EQ(fabric.gpus[1].pci, "0000:92:00.0");
+    EXPECT_FALSE(fabric.gpus[1].minor);
+    EXPECT_TRUE(fabric.gpus[1].hidden); // the driver does not know it, so CUDA does not count it
+    EXPECT_EQ(fabric.count_gpus(), 1U);
 }
 
 TEST(ReadFabric, TheMachineWeRunOn) {

@@ -115,11 +115,54 @@ TEST(GpuMatch, AmdsUniqueIdsAreUuids) {
     EXPECT_EQ(match({"0"}, granted("1"), amd_gpus()), Found{1}); // without device files: by PCI address
 }
 
-TEST(GpuMatch, BesideNvidiasGpusThoseOfAmdDoNotCount) {
-    auto gpus = amd_gpus();
-    gpus.insert(gpus.begin() + 1, nvidia(0, "GPU-1"));
-    EXPECT_EQ(match({"0", "1"}, gpus), (Found{1, unknown}));
-    EXPECT_EQ(match({"GPU-7a1f00aa11bb22dd"}, gpus), Found{2});
+/// In the order of KFD's nodes.
+std::vector<Gpu> four_amd_gpus() {
+    std::vector<Gpu> gpus(4);
+    for (std::size_t i = 0; i < gpus.size(); ++i) {
+        gpus[i].vendor = "amd";
+        gpus[i].pci = std::vector<std::string>{"0000:c3", "0000:83", "0000:23", "0000:03"}.at(i) + ":00.0";
+        gpus[i].kfd_node = static_cast<unsigned>(2 + i);
+    }
+    return gpus;
+}
+
+TEST(GpuMatch, SlurmNumbersAmdsGpusByAddressButHipDoesNot) {
+    EXPECT_EQ(match({"0", "1"}, four_amd_gpus()), (Found{0, 1}));
+    EXPECT_EQ(match({"0", "1"}, granted("2,3"), four_amd_gpus()), (Found{0, 1})); // 83 and c3: c3 is HIP's first
+    EXPECT_EQ(match({"0", "1"}, granted("0,3"), four_amd_gpus()), (Found{0, 3}));
+}
+
+TEST(GpuMatch, WhereTheDriverHidesGpusTheOthersCount) {
+    auto gpus = four_amd_gpus();
+    gpus[0].hidden = gpus[2].hidden = true;
+    EXPECT_EQ(match({"0", "1", "2"}, gpus), (Found{1, 3, unknown}));
+    EXPECT_EQ(match({"0", "1"}, granted("0,2"), gpus), (Found{1, 3}));
+    EXPECT_EQ(match({"0", "1"}, granted("0,1"), gpus), (Found{1, 3}));
+}
+
+TEST(GpuMatch, AGpuThatTheDriverDoesNotKnowIsNotCounted) {
+    std::vector<Gpu> gpus;
+    for (unsigned i = 0; i < 6; ++i) {
+        gpus.push_back(nvidia(i, ""));
+    }
+    gpus[2] = nvidia({}, "");
+    gpus[2].hidden = true;
+    EXPECT_EQ(match({"2", "4", "5"}, gpus), (Found{3, 5, unknown}));
+    EXPECT_EQ(match({"0", "1"}, granted("1,3"), gpus), (Found{1, 3}));
+}
+
+Found match_hip(const Texts& ids, const Texts& variables, const std::vector<Gpu>& gpus) {
+    const VisibleGpus list{ids, "HIP_VISIBLE_DEVICES=", ""};
+    const Environment environment(variables);
+    return match_gpus(list, environment, find_numbering(list, environment), gpus);
+}
+
+TEST(GpuMatch, HipCountsWithinWhatRocrShows) {
+    EXPECT_EQ(match_hip({"0", "1"}, {"ROCR_VISIBLE_DEVICES=3,2"}, four_amd_gpus()), (Found{3, 2}));
+    EXPECT_EQ(match_hip({"1"}, {"ROCR_VISIBLE_DEVICES=1,2", "SLURM_STEP_GPUS=1,2"}, four_amd_gpus()), Found{2});
+    EXPECT_EQ(match_hip({"1"}, {"ROCR_VISIBLE_DEVICES=0,1", "SLURM_STEP_GPUS=0,1"}, four_amd_gpus()), Found{1});
+    EXPECT_EQ(match_hip({"2"}, {"ROCR_VISIBLE_DEVICES=0,1"}, four_amd_gpus()), Found{unknown});
+    EXPECT_EQ(match_hip({"1"}, {"ROCR_VISIBLE_DEVICES=2,3"}, four_gpus()), Found{1}); // NVIDIA's: not HIP
 }
 
 TEST(GpuMatch, NumberingIsThatOfTheListAlone) {

@@ -399,6 +399,21 @@ TEST(CheckJudge, Gpus) {
     EXPECT_EQ(result_of(facts, "gpu.hca", facts.fabric.gpus[1].pci).status, Skip);
 }
 
+TEST(CheckJudge, PartitionsOfAGpuAreJudgedOnce) {
+    auto facts = good_node();
+    facts.fabric.gpus.insert(facts.fabric.gpus.end(), 5, facts.fabric.gpus[0]);
+    EXPECT_EQ(result_of(facts, "gpu.count").value, "7");
+    const auto results = judge_node(facts, {});
+    for (const std::string_view id : {"gpu.hca", "pcie.width", "iommu"}) {
+        EXPECT_LE(std::ranges::count_if(results,
+                                        [&](const Finding& finding) {
+                                            return finding.id == id && finding.item == facts.fabric.gpus[0].pci;
+                                        }),
+                  1)
+            << id;
+    }
+}
+
 TEST(CheckJudge, GpuDirect) {
     auto facts = good_node();
     EXPECT_EQ(result_of(facts, "gdr").value, "peermem");
