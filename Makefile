@@ -156,7 +156,8 @@ $(examples): build/examples/%: build/obj/examples/%.o
 # --- Tests ----------------------------------------------------------------------------------------------------------
 fake_verbs := $(if $(HAVE_IBVERBS),build/tests/fake_verbs/libibverbs.so.1)
 fake_nccl := $(if $(has_bench),build/tests/fake_nccl/libnccl.so.2)
-emulated := $(fake_verbs) $(fake_nccl)
+fake_nvml := build/tests/fake_nvml/libnvidia-ml.so.1
+emulated := $(fake_verbs) $(fake_nccl) $(fake_nvml)
 .PHONY: emulated
 emulated: $(emulated)
 tests: build/tests/unit build/tests/holder build/tests/owners build/tests/verbs-pair build/tests/pages \
@@ -171,8 +172,10 @@ build/tests/spank: $(call objects,tests/spank) $(library) build/sources | $(plug
 	@mkdir -p $(@D)
 	$(program) -rdynamic $(GTEST_LIBS) -ldl $(LIBS)
 
-# RDMA between processes of one machine, emulated (tests/fake_verbs/README.md).
+# RDMA between processes of one machine, and links between GPUs, emulated (README.md in tests/fake_*).
 $(fake_verbs): $(call objects,tests/fake_verbs) build/sources
+$(fake_nvml): $(call objects,tests/fake_nvml) build/sources
+$(fake_verbs) $(fake_nvml):
 	@mkdir -p $(@D)
 	$(call say,LINK,$@)$(CXX) -shared $(ldflags) $(own_cxx_library) -Wl,-soname,$(@F) -o $@ $(filter %.o,$^)
 

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lib/topology/topology.h"
 
+#include "lib/base/format.h"
+
 #include <algorithm>
 #include <array>
 #include <numeric>
@@ -101,6 +103,28 @@ private:
 };
 
 } // namespace
+
+std::string GpuLink::word() const {
+    return kind == Kind::Xgmi ? "XGMI" : count == 0 ? "NV" : format_text("NV{}", count);
+}
+
+std::optional<GpuLink> Topology::link_between(std::string_view gpu, std::string_view peer) const {
+    std::optional<GpuLink> direct;
+    std::array<unsigned, 2> to_switches{}; // of each; a GPU may have an entry for each switch
+    for (const auto& link : gpu_links) {
+        const bool from_gpu = link.gpu == gpu;
+        if (!from_gpu && link.gpu != peer) {
+            continue;
+        }
+        if (link.peer.empty()) {
+            to_switches.at(from_gpu ? 0 : 1) += link.count;
+        } else if (link.peer == (from_gpu ? peer : gpu) && (!direct || direct->count < link.count)) {
+            direct = link; // both ends may tell of the same links
+        }
+    }
+    const auto least = std::ranges::min(to_switches);
+    return direct || least == 0 ? direct : std::optional(GpuLink{std::string(gpu), std::string(peer), {}, least});
+}
 
 std::string_view distance_word(Distance distance) {
     return names_of(distance).word;

@@ -36,11 +36,28 @@ struct NumaNode {
     bool special = false; ///< not a core's own: a device's memory, or high-bandwidth memory; used only on request
 };
 
+/// A way between GPUs beside PCIe. Whoever learns of one adds it to Topology::gpu_links.
+struct GpuLink {
+    enum class Kind { NvLink, Xgmi };
+
+    std::string gpu;  ///< its PCI address
+    std::string peer; ///< the other GPU's; empty: an NVSwitch, which connects all GPUs that have such an entry
+    Kind kind = Kind::NvLink;
+    unsigned count = 0; ///< of links; 0: not known
+
+    /// Returns the word of `nvidia-smi topo -m`, "NV12"; "NV" if the number is not known; "XGMI".
+    [[nodiscard]] std::string word() const;
+};
+
 struct Topology {
     std::vector<Core> cores; ///< in the order of the tree: neighbours share caches
     std::vector<NumaNode> numa_nodes;
     unsigned packages = 1;
-    std::string source; ///< "hwloc 2.9.0" or a file name
+    std::string source;                  ///< "hwloc 2.9.0" or a file name
+    std::vector<GpuLink> gpu_links = {}; ///< as far as known: from files, not from the running machine
+
+    /// Returns how NVLink or XGMI connects two GPUs, by their PCI addresses, or nullopt.
+    [[nodiscard]] std::optional<GpuLink> link_between(std::string_view gpu, std::string_view peer) const;
 
     /// Returns all online CPUs.
     [[nodiscard]] CpuSet cpus() const {

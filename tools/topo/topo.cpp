@@ -3,6 +3,7 @@
 
 #include "lib/base/text.h"
 #include "lib/sys/sysroot.h"
+#include "lib/topology/gpu_links.h"
 #include "tools/common/command_line.h"
 #include "tools/common/print.h"
 
@@ -22,14 +23,17 @@ struct TopoOptions {
 
 Result<int> run_topo(const TopoOptions& options, const Settings& settings) {
     const bool here = options.xml.empty();
-    const auto planned = here ? plan_node(options.settings, settings, usual_timeout, options.ranks)
-                              : plan_by_xml(options.xml, settings, options.ranks);
+    auto planned = here ? plan_node(options.settings, settings, usual_timeout, options.ranks)
+                        : plan_by_xml(options.xml, settings, options.ranks);
     if (!planned) {
         return tl::unexpected(planned.error());
     }
-    const auto& node = *planned;
-    const auto host =
-        here ? SysRoot::open(settings.root).map(host_name_of).value_or("") : std::string(base_name(options.xml));
+    auto& node = *planned;
+    const auto root = SysRoot::open(settings.root);
+    if (here && root) {
+        node.places.topology.gpu_links = read_gpu_links(*root, node.facts.fabric.gpus, usual_timeout);
+    }
+    const auto host = here ? root.map(host_name_of).value_or("") : std::string(base_name(options.xml));
     if (const int error = options.svg.empty() ? 0 : overwrite_file(options.svg, topo_svg(node, host)); error != 0) {
         return os_failure("--svg " + printable(options.svg), error);
     }

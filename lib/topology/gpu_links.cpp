@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lib/topology/gpu_links.h"
+
+#include "lib/base/dynamic_symbols.h"
+#include "lib/base/forked_worker.h"
+#include "lib/base/format.h"
+#include "lib/base/lists.h"
+#include "lib/base/text.h"
+#include "lib/fabric/readers.h"
+
+#include <algorithm>
+#include <array>
+#include <cstdint>
+#include <map>
+#include <string>
+
+namespace rdma_nccl {
+
+namespace {
+
+/// KFD calls XGMI what the GPUs of a hive have between them, be it over a third one, as rocm-smi --showtopo does.
+std::vector<GpuLink> xgmi_links(const SysRoot& root, std::span<const Gpu> gpus) {
+    constexpr std::uint64_t xgmi = 11; // amdkfd/kfd_crat.h, CRAT_IOLINK_TYPE_XGMI
+    std::vector<GpuLink> links;
+    for (const auto& gpu : gpus) {
+        const auto directory = gpu.kfd_node ? format_text("{}/{}/io_links", kfd_nodes, *gpu.kfd_node) : "";
+        for (const auto& name : root.list(directory).value_or(std::vector<std::string>{})) {
+            const auto link = root.read(format_text("{}/{}/properties", directory, name)).value_or("");
+            const auto* const peer =
+                find_by(gpus, &Gpu::kfd_node, std::optional(static_cast<unsigned>(kfd_number(link, "node_to"))));
+            const bool known = peer != nullptr && std::ranges::any_of(links, [&](const GpuLink& other) {
+                                   return other.gpu == gpu.pci && other.peer == peer->pci;
+                               });
+            // Both ends tell of a link, and each partition of a card.
+            if (peer != nullptr && gpu.pci < peer->pci && !known && kfd_number(link, "type") == xgmi) {
+                links.push_back({gpu.pci, peer->pci, GpuLink::Kind::Xgmi, 0});
+            }
+        }
+    }
+    return links;
+}
+
+/// What is needed of NVML (nvml.h of CUDA 11.8; the driver brings the library). Its functions return 0 for success.
+struct Nvml {
+    using Device = void*;
+    struct Pci { // nvmlPciInfo_t
+        std::array<char, 16> legacy_id;
+        unsigned domain, bus, device, ids, subsystem_ids;
+        std::array<char, 32> id;
+    };
+    enum class Peer : unsigned { Gpu, Cpu, Switch }; // nvmlIntNvLinkDeviceType_t
+
+    Symbols symbols;
+    int (*init)() = symbols.get("nvmlInit_v2");
+    int (*find)(const char*, Device*) = symbols.get("nvmlDeviceGetHandleByPciBusId_v2");
+    int (*get_state)(Device, unsigned, unsigned*) = symbols.get("nvmlDeviceGetNvLinkState");
+    int (*get_peer_type)(Device, unsigned, Peer*) = symbols.get("nvmlDeviceGetNvLinkRemoteDeviceType");
+    int (*get_peer)(Device, unsigned, Pci*) = symbols.get("nvmlDeviceGetNvLinkRemotePciInfo_v2");
+};
+
+/// Counts a GPU's active links by the peer's address, which is empty for NVSwitches. Leaves out links to CPUs.
+std::map<std::string, unsigned> count_nvlinks(const Nvml& nvml, Nvml::Device device) {
+    std::map<std::string, unsigned> counts;
+    unsigned active = 0;
+    for (unsigned link = 0; link < 64 && nvml.get_state(device, link, &active) == 0; ++link) {
+        Nvml::Peer type{};
+        Nvml::Pci peer{};
+        if (active == 0 || nvml.get_peer_type(device, link, &type) != 0) {
+            continue;
+        }
+        if (type == Nvml::Peer::Switch) {
+            ++counts[""];
+        } else if (type == Nvml::Peer::Gpu && nvml.get_peer(device, link, &peer) == 0) {
+            ++counts[format_text("{:04x}:{:02x}:{:02x}.0", peer.domain, peer.bus, peer.device)];
+        }
+    }
+    return counts;
+}
+
+/// For a child: NVML asks the driver, which hangs where a GPU does. Returns lines "GPU COUNT PEER".
+std::string nvlinks_text(std::span<const Gpu> gpus) {
+    const auto nvml = load_functions<Nvml>("libnvidia-ml.so.1", "", "");
+    std::string text;
+    if (!nvml || nvml->init() != 0) {
+        return text;
+    }
+    for (const auto& gpu : gpus) {
+        Nvml::Device device = nullptr;
+        if (nvml->find(gpu.pci.c_str(), &device) == 0) {
+            for (const auto& [peer, count] : count_nvlinks(*nvml, device)) {
+                text += format_text("{} {} {}\n", gpu.pci, count, peer);
+            }
+        }
+    }
+    return text;
+}
+
+std::vector<GpuLink> nvlinks(std::span<const Gpu> gpus, std::chrono::milliseconds limit) {
+    auto child = ChildText::start([gpus] { return nvlinks_text(gpus); }, {}, Inherit::Few);
+    const auto said = child ? child->finish(std::chrono::steady_clock::now() + limit) : std::nullopt;
+    const std::string text = said.value_or("");
+    std::vector<GpuLink> links;
+    for (const auto line : split(text, '\n')) {
+        if (const auto words = split_words(line); words.size() >= 2) {
+            links.push_back({std::string(words[0]), std::string(words.size() > 2 ? words[2] : ""),
+                             GpuLink::Kind::NvLink, parse_number<unsigned>(words[1]).value_or(0)});
+        }
+    }
+    return links;
+}
+
+} // namespace
+
+std::vector<GpuLink> read_gpu_links(const SysRoot& root, std::span<const Gpu> gpus, std::chrono::milliseconds limit) {
+    const bool any_nvidia = find_by(gpus, &Gpu::vendor, "nvidia") != nullptr;
+    return !any_nvidia ? xgmi_links(root, gpus) : root.is_live() ? nvlinks(gpus, limit) : std::vector<GpuLink>();
+}
+
+} // namespace rdma_nccl

@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: Apache-2.0
+// A part of NVML's interface (nvml.h of CUDA 11.8) over fixed values: two GPUs with NVLinks to each other, two at
+// NVSwitches, and one that hangs.
+#include <array>
+#include <cstddef>
+#include <string_view>
+#include <unistd.h>
+
+namespace {
+
+constexpr int success = 0;
+constexpr int invalid_argument = 2;
+constexpr int not_found = 6;
+
+enum class Peer : unsigned { Gpu, Cpu, Switch };
+
+struct Link {
+    unsigned active;
+    Peer peer;
+    unsigned bus; // of a GPU
+};
+
+struct Device {
+    std::string_view address;
+    std::array<Link, 4> links;
+};
+
+constexpr std::array<Device, 4> devices = {{
+    {"0000:1b:00.0", {{{1, Peer::Gpu, 0x43}, {1, Peer::Gpu, 0x43}, {0, Peer::Gpu, 0x43}, {1, Peer::Cpu, 0}}}},
+    {"0000:43:00.0", {{{1, Peer::Gpu, 0x1b}, {1, Peer::Gpu, 0x1b}, {0, Peer::Gpu, 0x1b}, {1, Peer::Cpu, 0}}}},
+    {"0000:52:00.0", {{{1, Peer::Switch, 0}, {1, Peer::Switch, 0}, {1, Peer::Switch, 0}, {1, Peer::Switch, 0}}}},
+    {"0000:9d:00.0", {{{1, Peer::Switch, 0}, {1, Peer::Switch, 0}, {1, Peer::Switch, 0}, {0, Peer::Switch, 0}}}},
+}};
+constexpr std::string_view hanging = "0000:ff:00.0";
+
+struct PciInfo {
+    std::array<char, 16> legacy_id;
+    unsigned domain, bus, device, ids, subsystem_ids;
+    std::array<char, 32> id;
+};
+
+} // namespace
+
+extern "C" {
+
+int nvmlInit_v2();
+int nvmlDeviceGetHandleByPciBusId_v2(const char* address, const void** device);
+int nvmlDeviceGetNvLinkState(const void* device, unsigned link, unsigned* active);
+int nvmlDeviceGetNvLinkRemoteDeviceType(const void* device, unsigned link, Peer* type);
+int nvmlDeviceGetNvLinkRemotePciInfo_v2(const void* device, unsigned link, PciInfo* info);
+
+int nvmlInit_v2() {
+    return success;
+}
+
+int nvmlDeviceGetHandleByPciBusId_v2(const char* address, const void** device) {
+    while (address == hanging) {
+        ::pause();
+    }
+    for (const auto& each : devices) {
+        if (each.address == address) {
+            *device = &each;
+            return success;
+        }
+    }
+    return not_found;
+}
+
+int nvmlDeviceGetNvLinkState(const void* device, unsigned link, unsigned* active) {
+    const auto& links = static_cast<const Device*>(device)->links;
+    if (link >= links.size()) {
+        return invalid_argument;
+    }
+    *active = links.at(link).active;
+    return success;
+}
+
+int nvmlDeviceGetNvLinkRemoteDeviceType(const void* device, unsigned link, Peer* type) {
+    *type = static_cast<const Device*>(device)->links.at(link).peer;
+    return success;
+}
+
+int nvmlDeviceGetNvLinkRemotePciInfo_v2(const void* device, unsigned link, PciInfo* info) {
+    *info = {};
+    info->bus = static_cast<const Device*>(device)->links.at(link).bus;
+    return success;
+}
+
+} // extern "C"

@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lib/topology/gpu_links.h"
+
+#include "lib/base/format.h"
+#include "lib/fabric/readers.h"
+#include "tests/unit/tree.h"
+
+#include <chrono>
+#include <dlfcn.h>
+#include <filesystem>
+#include <gtest/gtest.h>
+#include <string>
+#include <vector>
+
+namespace rdma_nccl {
+namespace {
+
+using namespace std::chrono_literals;
+
+Gpu amd_gpu(unsigned node, const std::string& pci) {
+    Gpu gpu;
+    gpu.vendor = "amd";
+    gpu.pci = pci;
+    gpu.kfd_node = node;
+    return gpu;
+}
+
+Gpu nvidia_gpu(const std::string& pci) {
+    Gpu gpu;
+    gpu.vendor = "nvidia";
+    gpu.pci = pci;
+    return gpu;
+}
+
+void add_link(test::Tree& tree, unsigned from, unsigned to, unsigned type) {
+    tree.file(format_text("{}/{}/io_links/{}/properties", kfd_nodes, from, to),
+              format_text("type {}\nversion_major 0\nnode_from {}\nnode_to {}\nweight 15\n", type, from, to));
+}
+
+constexpr unsigned pcie = 2;
+constexpr unsigned xgmi = 11;
+
+TEST(GpuLinks, AreTheXgmiThatKfdTells) {
+    test::Tree tree;
+    add_link(tree, 1, 0, pcie); // to the CPU
+    add_link(tree, 1, 2, xgmi);
+    add_link(tree, 2, 1, xgmi);
+    add_link(tree, 1, 3, pcie);
+    add_link(tree, 2, 9, xgmi); // to a GPU that is not visible
+    Topology topology;
+    const std::vector<Gpu> gpus = {amd_gpu(1, "0000:33:00.0"), amd_gpu(2, "0000:13:00.0"), amd_gpu(3, "0000:23:00.0")};
+    topology.gpu_links = read_gpu_links(tree.root(), gpus, 1s);
+    ASSERT_EQ(topology.gpu_links.size(), 1U);
+    EXPECT_EQ(topology.link_between(gpus[0].pci, gpus[1].pci)->word(), "XGMI");
+    EXPECT_EQ(topology.link_between(gpus[1].pci, gpus[0].pci)->word(), "XGMI");
+    EXPECT_FALSE(topology.link_between(gpus[0].pci, gpus[2].pci));
+}
+
+TEST(GpuLinks, OfPartitionsAreThoseOfTheirCards) {
+    test::Tree tree;
+    const std::vector<Gpu> gpus = {amd_gpu(1, "0000:13:00.0"), amd_gpu(2, "0000:13:00.0"), amd_gpu(3, "0000:23:00.0"),
+                                   amd_gpu(4, "0000:23:00.0")};
+    for (unsigned from = 1; from <= 4; ++from) {
+        for (unsigned to = 1; to <= 4; ++to) {
+            add_link(tree, from, to, xgmi);
+        }
+    }
+    const auto links = read_gpu_links(tree.root(), gpus, 1s);
+    ASSERT_EQ(links.size(), 1U);
+    EXPECT_EQ(links[0].gpu, "0000:13:00.0");
+    EXPECT_EQ(links[0].peer, "0000:23:00.0");
+}
+
+TEST(GpuLinks, OfNvidiaAreNotReadOfAnotherMachine) {
+    test::Tree tree;
+    EXPECT_TRUE(read_gpu_links(tree.root(), std::vector{nvidia_gpu("0000:13:00.0")}, 1s).empty());
+    EXPECT_TRUE(read_gpu_links(tree.root(), {}, 1s).empty());
+}
+
+/// With the NVML of tests/fake_nvml, which later calls of dlopen(3) find by its name.
+class NvLinks : public testing::Test {
+protected:
+    static void SetUpTestSuite() {
+        const auto own = std::filesystem::read_symlink("/proc/self/exe").parent_path();
+        ASSERT_NE(::dlopen((own / "fake_nvml/libnvidia-ml.so.1").c_str(), RTLD_NOW), nullptr) << ::dlerror();
+    }
+
+    static Topology with_links(const std::vector<Gpu>& gpus, std::chrono::milliseconds limit = 10s) {
+        Topology topology;
+        topology.gpu_links = read_gpu_links(SysRoot::open("/").value(), gpus, limit);
+        return topology;
+    }
+};
+
+TEST_F(NvLinks, AreCountedBetweenGpus) {
+    const auto topology = with_links({nvidia_gpu("0000:1b:00.0"), nvidia_gpu("0000:43:00.0")});
+    const auto link = topology.link_between("0000:43:00.0", "0000:1b:00.0");
+    ASSERT_TRUE(link);
+    EXPECT_EQ(link->word(), "NV2"); // a third is down, and a fourth leads to the CPU
+}
+
+TEST_F(NvLinks, ThroughSwitchesConnectAllThatHaveThem) {
+    const auto topology = with_links({nvidia_gpu("0000:1b:00.0"), nvidia_gpu("0000:52:00.0"),
+                                      nvidia_gpu("0000:9d:00.0"), nvidia_gpu("0000:a0:00.0")});
+    ASSERT_TRUE(topology.link_between("0000:52:00.0", "0000:9d:00.0"));
+    EXPECT_EQ(topology.link_between("0000:52:00.0", "0000:9d:00.0")->word(), "NV3"); // the fewer
+    EXPECT_FALSE(topology.link_between("0000:52:00.0", "0000:1b:00.0"));
+    EXPECT_FALSE(topology.link_between("0000:52:00.0", "0000:a0:00.0")); // NVML does not know it
+}
+
+TEST_F(NvLinks, AreUnknownWhereTheDriverHangs) {
+    EXPECT_TRUE(with_links({nvidia_gpu("0000:52:00.0"), nvidia_gpu("0000:ff:00.0")}, 50ms).gpu_links.empty());
+}
+
+} // namespace
+} // namespace rdma_nccl
