@@ -123,7 +123,7 @@ private:
             auto& row = table.emplace_back();
             for (std::size_t hca = 0; hca < facts_.hcas.size(); ++hca) {
                 row.push_back(with_gpu ? placement_.gpu_to_hca[rank.gpus.front()][hca]
-                                       : distance_to_cpus(facts_.hcas[hca], rank.cpus, facts_.topology));
+                                       : HcaDistance(distance_to_cpus(facts_.hcas[hca], rank.cpus, facts_.topology)));
             }
         }
         auto orders = order_hcas(table);

@@ -55,7 +55,7 @@ public:
         for (std::size_t device = 0; device < distances.size(); ++device) {
             const auto& row = distances[device];
             const auto least = std::ranges::min(row);
-            nearest_[device] = positions_where(row, [least](Distance distance) { return distance == least; });
+            nearest_[device] = positions_where(row, [least](const HcaDistance& distance) { return distance == least; });
         }
     }
 
@@ -169,7 +169,14 @@ Distance distance_to_cpus(const Place& device, const CpuSet& cpus, const Topolog
 
 DistanceTable distances_to_hcas(std::span<const Place> devices, std::span<const Place> hcas, const Topology& topology) {
     return mapped(devices, [&](const Place& device) {
-        return mapped(hcas, [&](const Place& hca) { return distance_between(device, hca, topology); });
+        return mapped(hcas, [&](const Place& hca) {
+            HcaDistance result = distance_between(device, hca, topology);
+            if (result.distance == Distance::SeveralSwitches) {
+                result.bridges = static_cast<unsigned>(pci_ancestors(device.pci_path).size() -
+                                                       common_pci_ancestors(device.pci_path, hca.pci_path));
+            }
+            return result;
+        });
     });
 }
 
@@ -179,7 +186,8 @@ bool nearness_known(const DistanceTable& distances) {
     }
     const Distance first = distances.front().front();
     const bool one_distance = std::ranges::all_of(distances, [first](const auto& row) {
-        return std::ranges::all_of(row, [first](Distance distance) { return distance == first; });
+        return std::ranges::all_of(
+            row, [first, &row](const HcaDistance& distance) { return distance == first && distance == row.front(); });
     });
     const bool several = distances.size() > 1 && distances.front().size() > 1;
     return !one_distance || (first != Distance::Unknown && !several);

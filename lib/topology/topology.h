@@ -10,6 +10,7 @@
 #include "lib/sys/sysroot.h"
 
 #include <algorithm>
+#include <compare>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -151,8 +152,23 @@ Distance distance_to_cpus(const Place& device, const CpuSet& cpus, const Topolog
 
 // Which HCAs are near which GPU, and which one each rank takes first.
 
+/// The distance from a device to an HCA, finer than its word: ordered from near to far for that device.
+struct HcaDistance {
+    Distance distance = Distance::Unknown;
+    /// Of SeveralSwitches: the bridges between the device and the first one that the HCA is below too. A GPU may have a
+    /// switch on its card, so all HCAs are several switches away: the nearest are at the next switch.
+    unsigned bridges = 0;
+
+    constexpr HcaDistance() = default;
+    constexpr HcaDistance(Distance known, unsigned bridges_between = 0) : distance(known), bridges(bridges_between) {}
+    constexpr operator Distance() const { return distance; }
+    friend constexpr auto operator<=>(const HcaDistance&, const HcaDistance&) = default;
+    friend constexpr bool operator==(const HcaDistance&, const HcaDistance&) = default;
+    friend constexpr bool operator==(const HcaDistance& a, Distance b) { return a.distance == b; }
+};
+
 /// distances[i][j] is the distance from device i to HCA j.
-using DistanceTable = std::vector<std::vector<Distance>>;
+using DistanceTable = std::vector<std::vector<HcaDistance>>;
 DistanceTable distances_to_hcas(std::span<const Place> devices, std::span<const Place> hcas, const Topology& topology);
 
 /// True when the table tells which HCAs are near. False when several devices are equally far from all of several HCAs,

@@ -243,17 +243,17 @@ private:
         }
     }
 
-    [[nodiscard]] std::vector<Distance> row_of(std::size_t rank) const {
-        std::vector<Distance> row;
+    [[nodiscard]] std::vector<rdma_nccl::HcaDistance> row_of(std::size_t rank) const {
+        std::vector<rdma_nccl::HcaDistance> row;
         const auto* gpu = gpu_of(rank);
         for (const auto& hca : facts_.hcas) {
-            row.push_back(gpu == nullptr ? distance_to_cpus(hca, cpus(rank), facts_.topology)
-                                         : distance_between(*gpu, hca, facts_.topology));
+            row.push_back(gpu == nullptr ? rdma_nccl::HcaDistance(distance_to_cpus(hca, cpus(rank), facts_.topology))
+                                         : distances_to_hcas({gpu, 1}, {&hca, 1}, facts_.topology).front().front());
         }
         return row;
     }
 
-    void check_order(std::size_t rank, const std::vector<Distance>& row) {
+    void check_order(std::size_t rank, const std::vector<rdma_nccl::HcaDistance>& row) {
         const auto& placed = placement_.ranks[rank];
         require(std::set<std::size_t>(placed.hcas.begin(), placed.hcas.end()).size() == row.size() &&
                     placed.hcas.size() == row.size() && placed.hcas.front() < row.size(),

@@ -45,8 +45,12 @@ struct GpuRow {
     std::optional<int> numa_node;
     std::string cpus;
     std::vector<std::string> nearest_hcas;
-    Distance distance = Distance::Unknown;
+    std::optional<Distance> distance;
 };
+
+std::optional<std::string_view> name_if_any(const std::optional<Distance>& distance) {
+    return distance ? std::optional(distance_name(*distance)) : std::nullopt;
+}
 
 void fields(auto& f, Row<GpuRow> /*row*/) {
     f("id", "as CUDA_VISIBLE_DEVICES names it", &GpuRow::id);
@@ -55,8 +59,8 @@ void fields(auto& f, Row<GpuRow> /*row*/) {
     f("numa_node", "null: not known", &GpuRow::numa_node);
     f("cpus", "near to it: 0-3,8; empty: not known", &GpuRow::cpus);
     f("nearest_hcas", "ports that are equally near: mlx5_1:1", &GpuRow::nearest_hcas);
-    f("distance", "to these: same-device, one-switch, several-switches, ... or unknown",
-      [](const GpuRow& r) { return distance_name(r.distance); });
+    f("distance", "to these: same-device, one-switch, several-switches, ... or unknown; null: there is no HCA",
+      [](const GpuRow& r) { return name_if_any(r.distance); });
 }
 
 std::vector<GpuRow> gpu_rows(const NodePlan& node) {
@@ -66,9 +70,10 @@ std::vector<GpuRow> gpu_rows(const NodePlan& node) {
         auto& row = rows.emplace_back();
         row.id = placed.gpu_ids.at(i);
         if (const auto& to_hcas = placed.placement.gpu_to_hca.at(i); !to_hcas.empty()) {
-            row.distance = std::ranges::min(to_hcas);
-            row.nearest_hcas =
-                names_at(placed.ports, positions_where(to_hcas, [&row](Distance d) { return d == row.distance; }));
+            const auto nearest = std::ranges::min(to_hcas);
+            row.distance = nearest.distance;
+            row.nearest_hcas = names_at(
+                placed.ports, positions_where(to_hcas, [nearest](const HcaDistance& d) { return d == nearest; }));
         }
         if (const auto* const gpu = gpu_at(node, i)) {
             row.pci = gpu->pci;
@@ -86,7 +91,7 @@ std::string gpu_table(const NodePlan& node) {
         const bool known = node.places.placed.placement.nearness_known && !gpu.nearest_hcas.empty();
         rows.push_back({printable(gpu.id, 16), gpu.pci.value_or("-"), number_text(gpu.numa_node), or_dash(gpu.cpus),
                         known ? joined(gpu.nearest_hcas, ",") : "-",
-                        known ? std::string(distance_text(gpu.distance)) : "-"});
+                        known ? std::string(distance_text(*gpu.distance)) : "-"});
     }
     return rows.size() > 1 ? aligned_table(rows, indent) : "  none\n";
 }
@@ -229,7 +234,8 @@ void fields(auto& f, Row<RankRow> /*row*/) {
     f("gpu_to_cpus", "distance: same-numa, same-package, other or unknown",
       [](const RankRow& r) { return distance_name(r.rank.gpu_to_cpus); });
     f("hcas", "ports, nearest first: mlx5_1:1", [](const RankRow& r) { return names_at(r.placed.ports, r.rank.hcas); });
-    f("to_hca", "distance to the first of them", [](const RankRow& r) { return distance_name(r.rank.to_hca); });
+    f("to_hca", "distance to the first of them; null: there is no HCA",
+      [](const RankRow& r) { return name_if_any(r.rank.hcas.empty() ? std::nullopt : std::optional(r.rank.to_hca)); });
 }
 
 std::vector<RankRow> rank_rows(const NodePlacement& placed) {

@@ -16,7 +16,7 @@ constexpr auto far = Distance::Other;
 constexpr auto unknown = Distance::Unknown;
 
 DistanceTable all_at(Distance distance, std::size_t devices, std::size_t hcas) {
-    return {devices, std::vector<Distance>(hcas, distance)};
+    return {devices, std::vector<HcaDistance>(hcas, distance)};
 }
 
 std::vector<std::size_t> firsts_of(const DistanceTable& distances) {
@@ -79,7 +79,7 @@ std::size_t least_load(const DistanceTable& table, std::vector<std::size_t>& loa
 TEST(NearestHca, IsAlwaysOfTheNearestAndSharedByAsFewAsCanBe) {
     std::mt19937 random(5);
     for (int round = 0; round < 400; ++round) {
-        DistanceTable table(1 + random() % 6, std::vector<Distance>(1 + random() % 4));
+        DistanceTable table(1 + random() % 6, std::vector<HcaDistance>(1 + random() % 4));
         for (auto& row : table) {
             std::generate(row.begin(), row.end(), [&] { return static_cast<Distance>(3 + random() % 3); });
         }
@@ -130,6 +130,27 @@ TEST(DistancesToHcas, AreAsTheirPlaces) {
     const std::vector<Place> hcas = {{"", CpuSet::range(1, 1)}, {"", CpuSet()}};
     EXPECT_EQ(distances_to_hcas(gpus, hcas, topology),
               (DistanceTable{{Distance::Other, unknown}, {Distance::SameNuma, unknown}}));
+}
+
+/// A GPU behind a switch of its own card: all HCAs are several switches away, but two of them are at the next switch.
+TEST(DistancesToHcas, BehindASwitchOfTheirOwnCardTheNextSwitchIsNearer) {
+    const std::string outer = "/sys/devices/pci0000:50/0000:50:01.0/0000:51:00.0";
+    const std::string left = outer + "/0000:52:00.0/0000:60:00.0";
+    const std::string right = outer + "/0000:52:04.0/0000:70:00.0";
+    const std::string card = "/0000:62:00.0/0000:63:00.0/0000:64:00.0";
+    const std::vector<Place> gpus = {
+        {left + "/0000:61:00.0" + card, {}}, {left + "/0000:61:01.0" + card, {}}, {right + "/0000:71:00.0" + card, {}}};
+    const std::vector<Place> hcas = {{right + "/0000:71:08.0/0000:79:00.0", {}},
+                                     {left + "/0000:61:08.0/0000:69:00.0", {}},
+                                     {left + "/0000:61:09.0/0000:6a:00.0/0000:6b:00.0/0000:6c:00.0", {}}};
+    const auto table = distances_to_hcas(gpus, hcas, Topology());
+    EXPECT_EQ(table[0], (std::vector<HcaDistance>{{Distance::SeveralSwitches, 5},
+                                                  {Distance::SeveralSwitches, 3},
+                                                  {Distance::SeveralSwitches, 3}})); // one more switch there: as near
+    EXPECT_EQ(firsts_of(table), (std::vector<std::size_t>{1, 2, 0}));
+    EXPECT_TRUE(nearness_known(table));
+    EXPECT_FALSE(nearness_known({{{Distance::SeveralSwitches, 5}, {Distance::SeveralSwitches, 5}},
+                                 {{Distance::SeveralSwitches, 3}, {Distance::SeveralSwitches, 3}}}));
 }
 
 } // namespace
