@@ -97,6 +97,15 @@ Result<std::vector<CpuSet>> find_masks(const NodeFacts& facts, const Plan& plan,
                                     "ranks with / between",
                                     printable(wanted.cpus), ranks));
         }
+        const CpuSet online = places.topology.cpus();
+        CpuSet beyond;
+        for (const auto& mask : *masks) {
+            beyond |= mask - online;
+        }
+        if (!online.empty() && !beyond.empty()) {
+            return fail(format_text("--cpus \"{}\": the machine has no CPU {}; it has {}", printable(wanted.cpus),
+                                    printable(beyond.list(), 60), printable(online.list(), 60)));
+        }
         places.masks_source = "--cpus";
         return *masks;
     }
