@@ -335,8 +335,12 @@ Result<HwlocMachine> load_below(const SysRoot& root, Devices devices) {
     if (root.path() != "/" && root.exists(topology_file)) {
         return load(*hwloc, devices, root.path() + std::string(topology_file));
     }
-    if (!root.exists("/sys/devices/system/cpu/cpu0/topology")) { // without it, hwloc prints an error to stderr
-        return fail(format_text("{} has no /sys/devices/system/cpu/cpu0/topology", root.path()));
+    // Without the first CPU's topology, hwloc prints an error to stderr. CPU 0 may be offline (hwloc 2.4.1 or newer).
+    const auto online = CpuSet::parse_list(root.read("/sys/devices/system/cpu/online").value_or(""));
+    const auto directory =
+        format_text("/sys/devices/system/cpu/cpu{}/topology", online.value_or(CpuSet()).first().value_or(0));
+    if (!root.exists(directory)) {
+        return fail(format_text("{} has no {}", root.path(), directory));
     }
     // HWLOC_FSROOT is the only way to tell hwloc below which directory to read /sys and /proc. Set for copied and
     // emulated machines only: a process with threads, such as slurmstepd, should not change its environment.
