@@ -8,6 +8,7 @@
 #include "lib/fabric/readers.h"
 
 #include <cstdlib>
+#include <map>
 #include <memory>
 #include <span>
 
@@ -204,7 +205,23 @@ void add_hca(const HwlocMachine& machine, hwloc_obj_t object, Fabric& fabric) {
     hca.ports = ports_of(object);
 }
 
-/// Finds GPUs of NVIDIA and AMD by PCI class and vendor, and HCAs by OS devices of type OpenFabrics, with the ports and
+/// Puts AMD's GPUs in the order of their OpenCL devices ("opencl0d3"), if the file has those of all: one runtime counts
+/// for OpenCL and HIP (clr 6.2, rocdevice.cpp). NVIDIA's stay in the order of their addresses.
+void order_by_opencl(const std::vector<hwloc_obj_t>& os_devices, std::vector<Gpu>& gpus) {
+    std::map<std::string, unsigned> numbers;
+    for (auto* const object : os_devices) {
+        const std::string_view name = object->name == nullptr ? "" : object->name;
+        const auto number = parse_number<unsigned>(name.substr(name.rfind('d') + 1));
+        if (name.starts_with("opencl") && number && object->parent->type == HWLOC_OBJ_PCI_DEVICE) {
+            numbers[pci_address(object->parent->attr->pcidev)] = *number;
+        }
+    }
+    if (std::ranges::all_of(gpus, [&](const Gpu& gpu) { return gpu.vendor == "amd" && numbers.contains(gpu.pci); })) {
+        std::ranges::sort(gpus, {}, [&](const Gpu& gpu) { return numbers.at(gpu.pci); });
+    }
+}
+
+/// Finds GPUs of NVIDIA or AMD by PCI class and vendor, and HCAs by OS devices of type OpenFabrics, with the ports and
 /// states that the file has. Writes PCI paths in the form of /sys/devices/...
 Fabric read_hwloc_devices(const HwlocMachine& machine) {
     Fabric fabric;
@@ -215,6 +232,8 @@ Fabric read_hwloc_devices(const HwlocMachine& machine) {
         add_hca(machine, object, fabric);
     }
     std::ranges::sort(fabric.gpus, {}, &Gpu::pci);
+    keep_one_vendor(fabric.gpus);
+    order_by_opencl(machine.objects(HWLOC_OBJ_OS_DEVICE), fabric.gpus);
     std::ranges::sort(fabric.hcas, {},
                       [](const Hca& hca) { return std::pair(hca.name.size(), std::string_view(hca.name)); });
     return fabric;
@@ -321,10 +340,13 @@ Topology to_topology(const HwlocMachine& machine) {
     return topology;
 }
 
+/// Returns the NUMA node of a device's CPUs if they are of one: hwloc may place a device at a part of a node, as at an
+/// L3 or a group.
 std::optional<int> node_of(const Topology& topology, const CpuSet& cpus) {
-    const auto found = std::ranges::find_if(topology.numa_nodes,
-                                            [&](const NumaNode& node) { return !node.special && node.cpus == cpus; });
-    return found == topology.numa_nodes.end() ? std::nullopt : std::optional(static_cast<int>(found->number));
+    const auto nodes = positions_where(
+        topology.numa_nodes, [&](const NumaNode& node) { return !node.special && node.cpus.intersects(cpus); });
+    return nodes.size() != 1 ? std::nullopt
+                             : std::optional(static_cast<int>(topology.numa_nodes[nodes.front()].number));
 }
 
 Result<HwlocMachine> load_below(const SysRoot& root, Devices devices) {

@@ -3,6 +3,8 @@
 #include "lib/topology/topology.h"
 
 #include "config.h"
+#include "lib/base/format.h"
+#include "lib/base/lists.h"
 #include "tests/unit/tree.h"
 
 #include <algorithm>
@@ -180,6 +182,78 @@ TEST(HwlocTopology, GpusOfADgxA100AreOnTheNodesThatItsTableTells) {
         nodes.push_back(gpu.numa_node.value_or(-1));
     }
     EXPECT_EQ(nodes, (std::vector<int>{3, 3, 1, 1, 7, 7, 5, 5}));
+}
+
+/// An object of hwloc's XML with CPUs and NUMA nodes, as masks, and what is in it.
+std::string xml_object(const std::string& type, unsigned cpus, unsigned nodes, const std::string& content,
+                       const std::string& more = "") {
+    static unsigned number = 100;
+    const auto set = [](const std::string& name, unsigned mask) {
+        return format_text("{0}set=\"{1:#x}\" complete_{0}set=\"{1:#x}\" ", name, mask);
+    };
+    return format_text("<object type=\"{}\" {}{}gp_index=\"{}\" {}>{}</object>", type, set("cpu", cpus),
+                       set("node", nodes), ++number, more, content);
+}
+
+std::string xml_cpu(unsigned number, unsigned node) {
+    const auto os_index = format_text("os_index=\"{}\"", number);
+    return xml_object("Core", 1U << number, 1U << node, xml_object("PU", 1U << number, 1U << node, "", os_index),
+                      os_index);
+}
+
+/// A host bridge with an AMD GPU at a bus, and the name of its OpenCL device.
+std::string xml_gpu(unsigned bus, const std::string& opencl) {
+    return format_text("<object type=\"Bridge\" gp_index=\"{0}\" bridge_type=\"0-1\" depth=\"0\" "
+                       "bridge_pci=\"0000:[{0:02x}-{0:02x}]\"><object type=\"PCIDev\" gp_index=\"1{0}\" "
+                       "pci_busid=\"0000:{0:02x}:00.0\" pci_type=\"0380 [1002:740f] [1002:0c34] 02\" "
+                       "pci_link_speed=\"0.000000\"><object type=\"OSDev\" gp_index=\"2{0}\" name=\"{1}\" "
+                       "osdev_type=\"5\"/></object></object>",
+                       bus, opencl);
+}
+
+/// Two packages of a NUMA node and two cores each: a GPU at an L3 of the first, one at a group of the second, one at
+/// the machine.
+XmlMachine machine_with_parts(const std::string& first, const std::string& second, const std::string& third) {
+    const std::string cache = "cache_size=\"1048576\" depth=\"3\" cache_linesize=\"64\" cache_associativity=\"16\" "
+                              "cache_type=\"0\"";
+    const std::string memory = "local_memory=\"1073741824\"";
+    const auto l3 = xml_object("L3Cache", 1, 1, xml_cpu(0, 0) + xml_gpu(0x21, first), cache) +
+                    xml_object("L3Cache", 2, 1, xml_cpu(1, 0), cache);
+    const auto group = xml_object("Group", 4, 2, xml_cpu(2, 1) + xml_gpu(0x11, second), "kind=\"1001\" subkind=\"0\"");
+    const auto packages =
+        xml_object("Package", 3, 1, xml_object("NUMANode", 3, 1, "", memory + " os_index=\"0\"") + l3,
+                   "os_index=\"0\"") +
+        xml_object("Package", 12, 2,
+                   xml_object("NUMANode", 12, 2, "", memory + " os_index=\"1\"") + group + xml_cpu(3, 1),
+                   "os_index=\"1\"");
+    const auto all = xml_object("Machine", 15, 3, packages + xml_gpu(0x31, third),
+                                "os_index=\"0\" allowed_cpuset=\"0xf\" allowed_nodeset=\"0x3\"");
+    test::Tree tree;
+    tree.file("/parts.xml", "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<!DOCTYPE topology SYSTEM \"hwloc2.dtd\">\n"
+                            "<topology version=\"2.0\">" +
+                                all + "</topology>\n");
+    auto read = read_topology_xml(tree.at("/parts.xml").string());
+    if (!read) {
+        throw std::runtime_error(read.error().message);
+    }
+    return std::move(*read);
+}
+
+TEST(HwlocTopology, AGpuAtAPartOfANumaNodeIsOnThatNode) {
+    const auto fabric = machine_with_parts("card0", "card1", "card2").fabric;
+    ASSERT_EQ(fabric.gpus.size(), 3U); // by address
+    EXPECT_EQ(fabric.gpus[0].numa_node, 1) << "at a group";
+    EXPECT_EQ(fabric.gpus[1].numa_node, 0) << "at an L3";
+    EXPECT_EQ(fabric.gpus[2].numa_node, std::nullopt) << "at the machine";
+}
+
+TEST(HwlocTopology, AmdsGpusAreInTheOrderOfTheirOpenClDevices) {
+    const auto order = [](const XmlMachine& read) { return mapped(read.fabric.gpus, &Gpu::pci); };
+    using Addresses = std::vector<std::string>;
+    EXPECT_EQ(order(machine_with_parts("opencl0d2", "opencl0d1", "opencl0d0")),
+              (Addresses{"0000:31:00.0", "0000:11:00.0", "0000:21:00.0"}));
+    EXPECT_EQ(order(machine_with_parts("opencl0d0", "opencl0d1", "card2")), // not of all
+              (Addresses{"0000:11:00.0", "0000:21:00.0", "0000:31:00.0"}));
 }
 
 TEST(HwlocTopology, PortsAreActiveWhereTheFileSaysSo) {
