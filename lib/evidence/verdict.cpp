@@ -4,6 +4,7 @@
 #include "lib/base/format.h"
 #include "lib/base/lists.h"
 #include "lib/base/text.h"
+#include "lib/nccl_log/networks.h"
 
 #include <algorithm>
 #include <array>
@@ -118,24 +119,40 @@ void judge_gpu_direct(const LogEvidence& log, LogVerdict& verdict) {
     }
 }
 
+bool is_over_sockets(const std::string& network) {
+    const auto* const known = find_network(network);
+    return known != nullptr && known->transport == NcclTransport::Socket;
+}
+
 /// Judges a log without any connection over a network.
 LogVerdict judge_without_network(const LogEvidence& log) {
+    const auto verdict = [](Verdict value, std::string why) {
+        return LogVerdict{value, GpuDirect::Unknown, {std::move(why)}};
+    };
     if (log.nvlink > 0) {
-        return {
-            Verdict::Idle, GpuDirect::Unknown, {"the nodes' GPUs are connected over NVLink: no network was needed"}};
+        return verdict(Verdict::Idle, "the GPUs are connected over NVLink: no network was needed");
     }
     if (log.nodes == 1) {
-        return {Verdict::Idle, GpuDirect::Unknown, {"all ranks are on one node: no network was needed"}};
+        return verdict(Verdict::Idle, "all ranks are on one node: no network was needed");
+    }
+    if (log.nodes > 1 && !log.networks.empty() && std::ranges::all_of(log.networks, is_over_sockets)) {
+        return verdict(Verdict::NotUsed, format_text("NCCL chose {} for what goes between its {} nodes",
+                                                     joined(log.networks), log.nodes));
     }
     std::string known = log.networks.empty() ? "" : format_text("NCCL chose {}", joined(log.networks));
     if (log.nodes > 1) {
         known += format_text("{}a communicator spans {} nodes", known.empty() ? "" : "; ", log.nodes);
     }
-    return {Verdict::Unknown,
-            GpuDirect::Unknown,
-            {format_text("no connection between nodes is in the log{}: they come with the first collective, or the log "
-                         "is not whole",
-                         known.empty() ? "" : format_text(" ({})", known))}};
+    known = known.empty() ? "" : format_text(" ({})", known);
+    if (log.unread > 0) {
+        return verdict(
+            Verdict::Unknown,
+            format_text("no connection between nodes could be read{}: see the lines that are not understood", known));
+    }
+    return verdict(Verdict::Unknown,
+                   format_text("no connection between nodes is in the log{}: they come with the first collective, or "
+                               "the log is not whole",
+                               known));
 }
 
 } // namespace
@@ -215,7 +232,10 @@ LogVerdict judge_log(const LogEvidence& log) {
         verdict.why.push_back(format_text("{} over {}, which may be RDMA or not", part(log.other, all),
                                           log.networks.empty() ? "an unknown network" : joined(log.networks)));
     } else if (rdma > 0) {
-        verdict.verdict = Verdict::Used;
+        verdict.verdict = log.failed ? Verdict::Mixed : Verdict::Used;
+        if (log.failed) {
+            verdict.why.push_back(part(rdma, all) + " over RDMA, which then failed");
+        }
     } else {
         verdict.verdict = Verdict::NotUsed;
         verdict.why.push_back(part(log.sockets, all) + " over sockets, none over RDMA");

@@ -99,7 +99,7 @@ void fields(auto& f, Is<LogEvidence> auto& m) {
     f("ranks", m.ranks);
     f("version", m.version, longest_name);
     each(f, "networks", m.networks, "rdma", m.rdma, "rdma_gdr", m.rdma_gdr, "sockets", m.sockets, "nvlink", m.nvlink,
-         "other", m.other, "local", m.local, "nodes", m.nodes, "info", m.info);
+         "other", m.other, "local", m.local, "nodes", m.nodes, "info", m.info, "failed", m.failed, "unread", m.unread);
     f("hcas", m.hcas, most_ports);
     f("causes", m.causes);
 }

@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lib/nccl_log/messages.h"
 
+#include "lib/base/format.h"
+#include "lib/base/lists.h"
 #include "lib/base/text.h"
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <span>
 
@@ -13,7 +16,7 @@ namespace {
 
 struct Cause {
     std::string_view pattern; ///< a phrase of the message; "ONE*OTHER": two phrases, the second after the first
-    std::string_view text;
+    std::string_view text;    ///< empty: no fault
 };
 
 constexpr std::string_view memlock =
@@ -21,6 +24,7 @@ constexpr std::string_view memlock =
     "to unlimited";
 constexpr std::string_view no_network =
     "the network that NCCL_NET or NCCL_NET_PLUGIN asks for is not usable: see the causes beside it, or unset it";
+constexpr std::string_view no_transport = "NCCL's RDMA transport could not start on a node";
 constexpr std::string_view no_device =
     "NCCL found no RDMA device with an ACTIVE port that NCCL_IB_HCA allows: see rdma-nccl gids on the node";
 constexpr std::string_view no_interface =
@@ -28,24 +32,75 @@ constexpr std::string_view no_interface =
 constexpr std::string_view shm_full = "/dev/shm is full or too small: give the ranks' container more (--shm-size)";
 constexpr std::string_view unlike_links =
     "InfiniBand and RoCE ports were connected with each other: give NCCL_IB_HCA ports of one kind on all nodes";
+constexpr std::string_view no_verbs =
+    "libibverbs.so.1 is not installed where the ranks run (their container?): install it and the HCA's provider "
+    "library";
+constexpr std::string_view plugin_library =
+    "the network plugin could not be loaded, because a library lacks a symbol: update rdma-core or libfabric where the "
+    "ranks run (their container?)";
+constexpr std::string_view gpu_not_registered =
+    "the GPU's memory could not be registered with the HCA: check nvidia_peermem or DMA-BUF, or set "
+    "NCCL_NET_GDR_LEVEL=LOC";
+constexpr std::string_view not_fused = "NCCL could not fuse HCA ports into one device: set NCCL_NET_MERGE_LEVEL=LOC";
+constexpr std::string_view bad_fusion =
+    "NCCL_NET_FORCE_MERGE names ports that NCCL cannot fuse: see NCCL's message TOPO/NET, or unset it";
+constexpr std::string_view no_provider =
+    "libfabric has no provider that the OFI plugin can use: install the network's driver (EFA, Slingshot) and a "
+    "libfabric with its provider";
+constexpr std::string_view ofi_open =
+    "the OFI plugin could not open an adapter: give the container or the job its devices (/dev/infiniband/uverbs*, "
+    "/dev/cxi*), and on Slingshot a VNI";
+constexpr std::string_view ofi_transfer =
+    "a transfer over libfabric failed: a peer died, a link went down, or (EFA) the security group does not let its own "
+    "members through; see NCCL's message NET/OFI";
+constexpr std::string_view ofi_start =
+    "the OFI plugin could not start, so its network is not used: see its messages NET/OFI";
+constexpr std::string_view doca =
+    "GPU-initiated networking over DOCA failed: update rdma-core and the HCA's driver, or set NCCL_GIN_TYPE=2";
+constexpr std::string_view no_gin =
+    "GPU-initiated networking is asked for, but not possible on all ranks: it needs mlx5 HCAs, NCCL_GIN_ENABLE=1, and "
+    "nvidia_peermem or DMA-BUF";
+constexpr std::string_view gid_changed = "a GID table changed while the ranks ran: an interface lost or got an address";
+constexpr std::string_view fatal_event =
+    "an HCA reported a fatal error while the ranks ran: see the kernel's log of the node";
+constexpr std::string_view after_event = "a communicator ended after a fatal error of its HCA";
+constexpr std::string_view peer_left = "a peer closed its connection: the log of another rank has the first error";
 
-// Sources: NCCL src/transport/net_ib*.cc, net_socket.cc, src/misc/socket.cc, ibvwrap.cc, src/init.cc, bootstrap.cc of
-// 2.8 to 2.30. Messages were also seen in runs and in users' reports.
+// Sources: NCCL src/transport/net_ib*.cc, net_socket.cc, src/misc/socket.cc, ibvwrap.cc, ibvsymbols.cc,
+// mlx5dvsymbols.cc, src/graph/{topo,paths}.cc, src/gin, src/plugin, src/init.cc, bootstrap.cc of 2.8 to 2.30;
+// aws-ofi-nccl src/nccl_ofi_*.cpp of 1.4 to 1.21. Messages were also seen in runs and in users' reports.
 constexpr auto info_causes = std::to_array<Cause>({
-    {"Failed to open libibverbs.so",
-     "libibverbs.so.1 is not installed where the ranks run (their container?): install it and the HCA's provider "
-     "library"},
+    {"Failed to open libibverbs.so", no_verbs},
+    {"Count not open libibverbs.so.1", no_verbs}, // the last that NCCL 2.30 tries
     {"NET/IB : No device found", no_device},
     {"NET/IB: No device found", no_device},
-    {"Failed to initialize NET plugin IB", no_transport_cause},
-    {"NET/OFI*No eligible providers",
-     "libfabric has no provider that the OFI plugin can use: install the EFA driver and libfabric"},
+    {"Failed to initialize NET plugin IB", no_transport},
+    {"NET/Socket*GPU Direct RDMA Disabled", ""},
+    {"NET/FastSocket*GPU Direct RDMA Disabled", ""},
+    {"NET/*: GPU Direct RDMA Disabled for HCA", no_peer_memory_cause},
+    {"GPU Direct RDMA Disabled for *(distance", too_far_cause},
+    {"NET/Plugin*undefined symbol", plugin_library},
+    {"NET/Plugin*not found (required by", plugin_library}, // dlopen(3): version `IBVERBS_1.14' not found
+    {"NET/OFI*No eligible providers", no_provider},
+    {"Tried merging multiple devices together and failed", not_fused},
 });
 
 constexpr auto warn_causes = std::to_array<Cause>({
+    {"dlvsym failed on mlx5dv_get_data_direct_sysfs_path", ""}, // only ConnectX-8 with Data Direct needs it
+    {"dlvsym failed on mlx5dv_reg_dmabuf_mr", ""},
+    {"ANP plugin loaded successfully", ""},
+    {"NUMA auto balancing enabled", ""},
+    {"Missing \"iommu=pt\"", ""},
+    {"Missing \"HSA_FORCE_FINE_GRAIN_PCIE", ""},
     {"Unable to open device",
      "an RDMA device could not be opened: give the container or the job its /dev/infiniband/uverbs*"},
     {"Unable to query device", "an RDMA device could not be queried: see the kernel's log of the node"},
+    {"dlvsym failed on ibv_",
+     "libibverbs lacks a symbol that NCCL needs, so RDMA is not used: update rdma-core where the ranks run (their "
+     "container?)"},
+    {"dlvsym failed on mlx5dv_",
+     "libmlx5 lacks a symbol that GPU-initiated networking needs: update rdma-core where the ranks run (their "
+     "container?)"},
     {"no socket interface found", no_interface},
     {"No IP interface found", no_interface},
     {"Error: network * not found", no_network},
@@ -54,15 +109,39 @@ constexpr auto warn_causes = std::to_array<Cause>({
      "some nodes chose RDMA and others sockets: see which differ in devices, libraries or variables"},
     {"ibv_reg_*Cannot allocate memory", memlock},
     {"ibv_create_*Cannot allocate memory", memlock},
-    {"ibv_reg_*failed with error",
-     "the GPU's memory could not be registered with the HCA: check nvidia_peermem or DMA-BUF, or set "
-     "NCCL_NET_GDR_LEVEL=LOC"},
+    {"ibv_reg_*failed with error", gpu_not_registered},
     {"ibv_query_gid failed",
      "NCCL_IB_GID_INDEX is beyond the GID table of a port: unset it; rdma-nccl gids shows the table"},
     {"ncclIbRoceGetVersionNum",
      "the RoCE version of a GID could not be read (container with its own network?): set NCCL_IB_GID_INDEX"},
     {"Attempted to connect incompatible devices", unlike_links},
     {"device is incompatible", unlike_links},
+    {"Attempted to merge incompatible devices",
+     "NCCL cannot fuse an InfiniBand and a RoCE port: give NCCL_IB_HCA ports of one kind"},
+    {"Fusing NET devices from different NUMA domains",
+     "NCCL cannot fuse HCA ports of different NUMA nodes: change NCCL_NET_FORCE_MERGE, or set "
+     "NCCL_NET_MERGE_LEVEL=PORT"},
+    {"Could not force merge NICs", bad_fusion},
+    {"Specified fused NIC", bad_fusion},
+    {"TOPO/NET : Only matched", bad_fusion},
+    {"DOCA failure", doca},
+    {"DOCA Error", doca},
+    {"GIN Error", doca},
+    {"GIN not supported", no_gin},
+    {"GIN is disabled", no_gin},
+    {"No GIN-capable devices", no_gin},
+    {"Unable to use GIN", no_gin},
+    {"User requested GIN", no_gin},
+    {"NET/OFI*find any optimal provider", no_provider},
+    {"NET/OFI*fi_getinfo() call failed", no_provider},
+    {"NET/OFI*Only EFA provider is supported",
+     "the OFI plugin is built for EFA alone, and there is none: use one that is built for the network"},
+    {"NET/OFI*Couldn't open", ofi_open},
+    {"NET/OFI*completed with error", ofi_transfer},
+    {"NET/OFI*nable to find a protocol that worked", ofi_start},
+    {"NET/OFI*nitialization failed", ofi_start},
+    {"NET/OFI*nitializing plugin failed", ofi_start},
+    {"NET/OFI*ailed to initialize", ofi_start},
     {"Duplicate GPU detected", "two ranks use the same GPU: give each its own (CUDA_VISIBLE_DEVICES)"},
     {"Mismatched NCCL version", "ranks have different versions of NCCL: install one on all nodes"},
     {"shared memory*No space left on device", shm_full},
@@ -75,6 +154,10 @@ constexpr auto warn_causes = std::to_array<Cause>({
     {"onnect*timed out",
      "ranks could not connect over TCP (timed out): NCCL_SOCKET_IFNAME names a network that the nodes do not "
      "share, or a firewall is between"},
+    {"GID table changed", gid_changed},
+    {"communicator encountered a fatal error", after_event},
+    {"onnection closed by remote peer", peer_left},
+    {"onnection reset by peer", peer_left},
 });
 
 struct Numbered {
@@ -119,22 +202,31 @@ constexpr auto completion_causes = std::to_array<Numbered>({
      "a peer was not ready to receive (completion status 13): it hangs or died, or NCCL's versions differ"},
 });
 // Only a consequence of another error: the status of all other work on a queue pair that failed.
-constexpr Numbered flushed = {5, "IBV_WC_WR_FLUSH_ERR", ""};
+constexpr Numbered flushed = {5, "IBV_WC_WR_FLUSH_ERR",
+                              "a transfer was given up (completion status 5) after another one failed: the log of "
+                              "another rank has the first error"};
 constexpr std::string_view completion_other = "a transfer over RDMA failed: see NCCL's message \"Got completion\"";
 
 constexpr auto event_causes = std::to_array<Cause>({
     {"port error", "a port of an HCA went down while the ranks ran: check its cable and its switch"},
-    {"GID table change", "a GID table changed while the ranks ran: an interface lost or got an address"},
-    {"fatal", "an HCA reported a fatal error while the ranks ran: see the kernel's log of the node"},
+    {"GID table change", gid_changed},
+    {"fatal", fatal_event},
 });
 
-std::string_view find_cause(std::span<const Cause> causes, std::string_view text) {
+constexpr std::array consequences = {no_transport, ofi_start, flushed.text, after_event, peer_left};
+// No error, and so no reason for one.
+constexpr std::array mild = {no_peer_memory_cause, too_far_cause, not_fused};
+// Beside those of queue pairs and completions.
+constexpr std::array endings = {memlock,          gpu_not_registered, unlike_links, modify_other,
+                                completion_other, flushed.text,       fatal_event,  after_event};
+
+std::optional<std::string_view> find_cause(std::span<const Cause> causes, std::string_view text) {
     const auto found = std::ranges::find_if(causes, [&](const Cause& cause) {
         const auto [phrase, more] = split_once(cause.pattern, '*');
         auto rest = text;
         return take_through(rest, phrase) && rest.find(more.value_or("")) != std::string_view::npos;
     });
-    return found == causes.end() ? std::string_view() : found->text;
+    return found == causes.end() ? std::nullopt : std::optional(found->text);
 }
 
 /// Returns the number directly after `phrase`: 12 in "status=12" for "status=".
@@ -164,7 +256,7 @@ std::string_view completion_cause(std::string_view text) {
     auto number = number_behind(text, "status=");
     number = number ? number : number_behind(text, "with error ");
     if (number ? *number == flushed.number : text.find(flushed.phrase) != std::string_view::npos) {
-        return {};
+        return flushed.text;
     }
     return find_numbered(completion_causes, number, text, completion_other);
 }
@@ -190,24 +282,63 @@ std::string_view variable_cause(std::string_view text) {
 
 } // namespace
 
-std::string_view nccl_cause(std::string_view text, bool warning) {
+std::optional<std::string_view> nccl_cause(std::string_view text, bool warning) {
     if (text.find("ibv_modify_qp failed with ") != std::string_view::npos) {
         return modify_cause(text);
     }
     if (text.find("Got completion ") != std::string_view::npos) {
         return completion_cause(text);
     }
-    if (const auto at = text.find(" async "); at != std::string_view::npos && text.find(" Got ") < at) {
-        return find_cause(event_causes, text.substr(at));
+    if (auto event = text; event.starts_with("NET/IB") && take_through(event, " async ") &&
+                           event.find("event") != std::string_view::npos) {
+        return find_cause(event_causes, event).value_or("");
     }
-    if (text.starts_with("NCCL_")) {
+    if (text.starts_with("NCCL_") && !warning) {
         return variable_cause(text);
     }
-    if (text.starts_with("NET/IB : GPU Direct RDMA Disabled for HCA ")) {
-        return no_peer_memory_cause;
-    }
     const auto cause = find_cause(info_causes, text);
-    return cause.empty() && warning ? find_cause(warn_causes, text) : cause;
+    return !cause && warning ? find_cause(warn_causes, text) : cause;
+}
+
+std::vector<KnownCause> known_causes() {
+    std::vector<KnownCause> rows;
+    const auto add = [&](std::string_view kind, std::span<const Cause> causes) {
+        for (const auto& [pattern, text] : causes) {
+            rows.push_back({format_text("{}{}", kind, pattern), text});
+        }
+    };
+    const auto add_numbered = [&](std::string_view kind, std::span<const Numbered> causes, std::string_view other) {
+        for (const auto& [number, phrase, text] : causes) {
+            rows.push_back({format_text("{}{} {}", kind, number, phrase), text});
+        }
+        rows.push_back({std::string(kind), other});
+    };
+    for (const std::string_view set :
+         {"NCCL_IB_DISABLE set by environment to 1", "NCCL_NET set by environment to Socket"}) {
+        rows.push_back({std::string(set), variable_cause(set)});
+    }
+    add("", info_causes);
+    add("WARN ", warn_causes);
+    add_numbered("ibv_modify_qp failed with ", modify_causes, modify_other);
+    add_numbered("Got completion ... status=", completion_causes, completion_other);
+    rows.push_back({format_text("Got completion ... status={} {}", flushed.number, flushed.phrase), flushed.text});
+    add("async event: ", event_causes);
+    return rows;
+}
+
+bool ends_rdma(std::string_view cause) {
+    const auto is_of = [&](const auto& causes) {
+        return std::ranges::find(causes, cause, &Numbered::text) != causes.end();
+    };
+    return is_of(modify_causes) || is_of(completion_causes) || contains(endings, cause);
+}
+
+void drop_consequences(NcclCauses& causes) {
+    const auto is_consequence = [](const auto& cause) { return contains(consequences, cause.first); };
+    if (std::ranges::any_of(
+            causes, [&](const auto& cause) { return !is_consequence(cause) && !contains(mild, cause.first); })) {
+        std::erase_if(causes, is_consequence);
+    }
 }
 
 } // namespace rdma_nccl

@@ -186,22 +186,39 @@ std::size_t time_before(std::string_view before, std::string_view host) {
     return 0;
 }
 
-/// Removes "HOST:PID:TID [DEVICE] " from the end.
+/// Removes "[DEVICE] " from the end. A thread without a device prints -1; tools put blanks or nothing into the bracket.
+bool take_device(std::string_view& text) {
+    constexpr std::size_t longest_device = 16;
+    if (!take_end(text, ' ') || !take_end(text, ']')) {
+        return false;
+    }
+    const auto open = text.rfind('[');
+    const bool found = open != std::string_view::npos && text.size() - open <= longest_device;
+    text = text.substr(0, found ? open : text.size());
+    (void)take_end(text, ' ');
+    return found;
+}
+
+/// Removes "HOST:PID:TID [DEVICE] " from the end. The host stays empty where it is "(none)", "<name>" or cut off.
 bool take_process(std::string_view& text, NcclMessage& message) {
-    if (!take_end(text, ' ') || !take_end(text, ']') || take_end(text, is_digit).empty()) {
+    if (!take_device(text)) {
         return false;
     }
-    (void)take_end(text, '-'); // a thread without a device prints -1
-    if (!take_end(text, '[') || !take_end(text, ' ') || take_end(text, is_digit).empty() || !take_end(text, ':')) {
+    const auto thread = take_end(text, is_digit);
+    if (thread.empty() || !take_end(text, ':')) {
         return false;
     }
-    const auto pid = parse_number<std::uint32_t>(take_end(text, is_digit));
+    const auto digits = take_end(text, is_digit);
+    const auto pid = parse_number<std::uint32_t>(digits);
     if (!pid || !take_end(text, ':')) {
         return false;
     }
     auto host = take_end(text, is_name_character);
     host.remove_prefix(time_before(text, host));
-    if (host.empty() || host.size() > longest_host) {
+    const auto hours = host.substr(host.rfind('T') + 1); // of "12:00:00 [0] NCCL INFO"; npos + 1 is 0
+    const bool is_time = hours.size() == 2 && digits.size() == 2 && thread.size() == 2 &&
+                         host.find_first_not_of("0123456789-T") == std::string_view::npos;
+    if (is_time || host.size() > longest_host) {
         return false;
     }
     message.host = host;
@@ -274,8 +291,13 @@ std::optional<NcclMessage> next_nccl_message(std::string_view& line, bool first)
     }
     NcclMessage message;
     message.first = first;
+    message.version = found->kind == Marker::Version;
     message.warning = found->kind == Marker::Warning;
-    (void)take_prefix(*found, line, message);
+    const auto begin = take_prefix(*found, line, message);
+    if (begin == found->begin && !message.version &&
+        line.substr(0, begin).find_first_of("\"'`") != std::string_view::npos) {
+        return std::nullopt; // a script that looks for NCCL's lines, not one of them
+    }
     const auto next = find_marker(line, found->end, false);
     message.torn = next.has_value();
     NcclMessage other;

@@ -4,6 +4,7 @@
 #include "lib/base/format.h"
 #include "lib/base/lists.h"
 #include "lib/base/unique_fd.h"
+#include "lib/nccl_log/messages.h"
 #include "lib/sys/sysroot.h"
 
 #include <algorithm>
@@ -63,14 +64,19 @@ std::vector<std::string> by_number(const NcclCauses& counts) {
     return texts;
 }
 
-/// Returns true if the log has all ranks of the largest communicator and all are on one host. NCCL before 2.20 does not
-/// log the number of nodes.
+/// Returns true if all ranks of the largest communicator are on one node, as far as the log can tell: it has a process
+/// for each of them, or a ring of connections inside a node closes over them. NCCL before 2.20 does not log the number
+/// of nodes, and a log without the lines of communicators not that of ranks.
 bool has_all_ranks_of_one_node(const NcclLog& log) {
-    const auto largest = std::ranges::max_element(log.processes, {}, &NcclProcess::ranks);
-    const std::uint32_t ranks = largest == log.processes.end() ? 0 : largest->ranks;
-    return ranks > 0 && log.processes.size() >= ranks &&
-           std::ranges::all_of(log.processes,
-                               [&](const NcclProcess& process) { return process.host == log.processes.front().host; });
+    if (log.processes.empty()) {
+        return false;
+    }
+    const auto ranks = std::ranges::max(log.processes, {}, &NcclProcess::ranks).ranks;
+    const auto& host = log.processes.front().host;
+    const bool same = std::ranges::all_of(log.processes, [&](const auto& process) { return process.host == host; });
+    const bool named = same && !host.empty();
+    const bool ring_closes = log.ring > 0 && log.ring >= ranks && (ranks > 0 ? same : named);
+    return ring_closes || (named && ranks > 0 && log.processes.size() >= ranks);
 }
 
 } // namespace
@@ -88,11 +94,13 @@ LogEvidence summary(const NcclLog& log) {
     evidence.other = of(NcclTransport::OtherNet);
     evidence.local = of(NcclTransport::PeerToPeer) + of(NcclTransport::SharedMemory);
     evidence.info = log.info_lines > 0;
+    evidence.unread = log.unread_lines;
     NcclNames networks;
     NcclNames hcas;
     NcclCauses causes;
     for (const auto& process : log.processes) {
         evidence.nodes = std::max(evidence.nodes, process.nodes);
+        evidence.failed = evidence.failed || process.failed;
         networks.insert(process.networks.begin(), process.networks.end());
         hcas.insert(process.hcas.begin(), process.hcas.end());
         for (const auto& [cause, number] : process.causes) {
@@ -104,7 +112,11 @@ LogEvidence summary(const NcclLog& log) {
     }
     evidence.networks.assign(networks.begin(), networks.end());
     evidence.hcas.assign(hcas.begin(), hcas.end());
+    drop_consequences(causes);
     evidence.causes = by_number(causes);
+    if (!log.last_warning.empty()) {
+        evidence.causes.push_back(format_text("NCCL's last warning: {}", log.last_warning));
+    }
     return evidence;
 }
 

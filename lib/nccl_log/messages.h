@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -43,8 +44,9 @@ std::optional<Number> take_number(std::string_view& text, int base = 10) {
 /// A message in a line of a log (NCCL src/debug.cc, 2.8 to 2.30): "HOST:PID:TID [DEVICE] NCCL INFO TEXT" and
 /// "HOST:PID:TID [DEVICE] FILE:LINE (FUNCTION) NCCL WARN TEXT", after any prefix from torchrun, srun -l or mpirun.
 struct NcclMessage {
-    std::string_view host; ///< empty if the line does not name it
-    std::uint32_t pid = 0;
+    std::string_view host; ///< empty if the line does not name it, or not readably: "(none)"
+    std::uint32_t pid = 0; ///< 0: not named
+    bool version = false;  ///< a separate version line, which never names a process
     bool warning = false;
     bool first = true; ///< first in its line; a later one's prefix follows other text, so its host may be too long
     bool torn = false; ///< another message follows in the same line, so the end of this one may be missing
@@ -81,15 +83,33 @@ bool take_frame(std::string_view& line);
 
 /// Returns the cause of RDMA not being used or failing that a message reports, with a remedy. The texts are fixed and
 /// contain nothing specific to one process, so equal causes of many processes can be merged. Returns an empty text for
-/// a message that reports no fault, which includes most of NCCL's warnings. `warning`: the message is an "NCCL WARN".
-std::string_view nccl_cause(std::string_view text, bool warning);
+/// a message that is known and reports no fault, and nullopt for one that no rule knows. `warning`: the message is an
+/// "NCCL WARN".
+std::optional<std::string_view> nccl_cause(std::string_view text, bool warning);
+
+/// A row of the tables of causes: what a message holds, and the cause, which is empty if it reports no fault.
+struct KnownCause {
+    std::string message;
+    std::string_view cause;
+};
+
+/// Returns all rules of nccl_cause(), for doc/facts/nccl-log.md.
+std::vector<KnownCause> known_causes();
+
+/// Returns true for a cause that, as a warning, ends what was connected over RDMA.
+bool ends_rdma(std::string_view cause);
+
+/// Removes the causes that are only a consequence if one is there that can have led to them.
+void drop_consequences(NcclCauses& causes);
 
 /// GPUDirect RDMA is off for an HCA because nvidia_peermem is not loaded. Connections may still use it through DMA-BUF.
 inline constexpr std::string_view no_peer_memory_cause =
     "GPUDirect RDMA is off: load nvidia_peermem, or use NVIDIA's open kernel modules (DMA-BUF)";
 
-/// Only a consequence if another cause is known.
-inline constexpr std::string_view no_transport_cause = "NCCL's RDMA transport could not start on a node";
+/// GPUDirect RDMA is off for a GPU and an HCA. Connections may use another HCA.
+inline constexpr std::string_view too_far_cause =
+    "GPUDirect RDMA is off between GPUs and HCAs that are farther apart than NCCL_NET_GDR_LEVEL allows: see rdma-nccl "
+    "topo";
 
 /// Returns "2.21.5" of "NCCL version 2.21.5+cuda12.4" or "RCCL version : 2.18.3+hip6.0".
 std::optional<std::string_view> parse_version(std::string_view text);
@@ -105,6 +125,18 @@ struct NameBudget {
     void add(NcclNames& list, std::string_view name);
 };
 
+/// What lines say of a network whose name does not tell. The texts give the reason, "its devices are HCAs".
+struct NetworkSigns {
+    std::string rdma, sockets; ///< empty: nothing says so
+
+    void add(NcclTransport transport, std::string_view reason);
+    /// Returns OtherNet if nothing is said, or both.
+    [[nodiscard]] NcclTransport transport() const;
+};
+
+/// Of all processes of a log, by the network's name.
+using JobSigns = std::map<std::string, NetworkSigns, std::less<>>;
+
 class LogProcess {
 public:
     LogProcess(std::string_view host, std::uint32_t pid) {
@@ -115,15 +147,25 @@ public:
     [[nodiscard]] bool is(std::string_view host, std::uint32_t pid) const {
         return facts_.pid == pid && facts_.host == host;
     }
-    /// Takes a message that does not name NCCL's version. `cut`: its end may be missing.
-    void take(const NcclMessage& message, bool cut, NameBudget& budget);
+    /// Takes a message that does not name NCCL's version. `cut`: its end may be missing. Returns false for a warning
+    /// that no rule knows.
+    bool take(const NcclMessage& message, bool cut, NameBudget& budget);
     void take_version(std::string_view version) { facts_.version = version; }
-    /// Returns the result once all messages were taken. `version`: for a process that did not name its own.
-    NcclProcess finish(const std::string& version);
+    /// Adds what this process says of its networks.
+    void add_signs(JobSigns& job) const;
+    /// Adds the ranks at the ends of the first ring's connections inside a node.
+    void add_ring(std::set<unsigned>& senders, std::set<unsigned>& receivers) const;
+    /// Returns the result once all messages were taken. `version` and `job` are for a process that does not say it
+    /// itself. Adds to `notes` which networks were judged by their lines.
+    NcclProcess finish(const std::string& version, const JobSigns& job, NcclNames& notes);
 
 private:
     /// Takes a message at level INFO. Returns false if it may name a cause, too.
     bool take_info(std::string_view text, bool cut, NameBudget& budget);
+    bool take_connection(std::string_view text, bool cut, NameBudget& budget);
+    void take_signs(std::string_view text);
+    [[nodiscard]] NetworkSigns signs_of(bool gpu_direct) const;
+    void count_unclear(const JobSigns& job, NcclNames& notes);
     void take_devices(std::string_view text, NameBudget& budget);
     void take_merged(std::string_view text, NameBudget& budget);
     bool take_communicator(std::string_view text);
@@ -133,11 +175,16 @@ private:
     }
 
     NcclProcess facts_;
-    std::map<unsigned, std::string> devices_;  ///< "mlx5_0", by the index of the "Using" line
-    std::vector<std::string> merged_;          ///< names of members of virtual devices
-    std::array<std::uint64_t, 2> libfabric_{}; ///< connections, without and with GPUDirect
-    std::optional<NcclTransport> provider_;    ///< of libfabric, if the log names it
-    std::uint64_t last_queue_pair_ = 0;        ///< hash of the last QP line's facts: most of them repeat many times
+    std::map<unsigned, std::string> devices_; ///< "mlx5_0", by the index of the "Using" line
+    std::vector<std::string> merged_;         ///< names of members of virtual devices
+    NetworkSigns signs_;
+    bool has_network_ = false;             ///< devices that are named later are those of GPU-initiated networking
+    std::optional<NetworkSigns> provider_; ///< of libfabric, if the log names it: nothing else counts then
+    /// Connections without and with GPUDirect, over networks whose names do not tell what carries them.
+    std::map<std::string, std::array<std::uint64_t, 2>, std::less<>> unclear_;
+    std::set<unsigned> senders_, receivers_; ///< ranks, see add_ring()
+    bool rings_connected_ = false;           ///< what follows connects trees
+    std::uint64_t last_queue_pair_ = 0;      ///< hash of the last QP line's facts: most of them repeat many times
 };
 
 } // namespace rdma_nccl

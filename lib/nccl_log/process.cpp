@@ -5,6 +5,7 @@
 
 #include "lib/base/format.h"
 #include "lib/base/text.h"
+#include "lib/nccl_log/networks.h"
 #include "lib/net/ip.h"
 
 #include <algorithm>
@@ -52,24 +53,15 @@ bool take_line_kind(std::string_view& text) {
            is_digit(text.front());
 }
 
-/// Returns the transport of a network by its name: "IB", "IBext_v8", "Socket_v8". nullopt: that of the provider of
-/// "AWS Libfabric".
-std::optional<NcclTransport> transport_of(std::string_view network) {
-    if (network == "Socket" || network.starts_with("Socket_")) {
-        return NcclTransport::Socket;
-    }
-    // The plugin of HPC-X (Mellanox), Google's plugin, and NCCL's own network under a plugin's name.
-    if (network == "IB" || network.starts_with("IB_") || network.starts_with("IBext") || network.starts_with("UCX") ||
-        network == "SHARP" || network.starts_with("gIB")) {
-        return NcclTransport::Rdma;
-    }
-    const bool libfabric = network.find("Libfabric") != std::string_view::npos;
-    return libfabric ? std::nullopt : std::optional(NcclTransport::OtherNet);
+/// Returns true for a message that says which network was chosen, or what carries a connection.
+bool names_network(std::string_view text) {
+    return text.starts_with("Using network ") || (take_line_kind(text) && text.find(" via ") != std::string_view::npos);
 }
 
 struct Connection {
-    std::optional<NcclTransport> transport; ///< nullopt: Libfabric
+    std::optional<NcclTransport> transport; ///< nullopt: the network's name does not tell
     bool gdr = false;
+    std::string_view network = {}; ///< without a transport
 };
 
 /// Parses the text after "NET/" or "COLLNET/": "IB/0/GDRDMA(PCI)/Shared", "IB/3(1)/GDRDMA", "AWS Libfabric/0"
@@ -93,30 +85,18 @@ std::optional<Connection> parse_target(std::string_view text, bool collnet, bool
     constexpr std::string_view gdr_mark = "/GDRDMA";
     const bool gdr = text.starts_with(gdr_mark);
     const bool cut = !gdr && gdr_mark.starts_with(text.substr(0, gdr_mark.size())) && (torn || !text.empty());
-    const auto transport = transport_of(name);
+    const auto* const known = find_network(name);
+    const auto transport = known != nullptr ? known->transport : std::nullopt;
     if (transport == NcclTransport::Socket) {
         return Connection{transport};
     }
     if (cut) {
         return std::nullopt;
     }
-    if (transport == NcclTransport::Rdma || (transport && collnet)) {
+    if (transport == NcclTransport::Rdma || collnet) {
         return Connection{gdr ? NcclTransport::RdmaGdr : NcclTransport::Rdma, gdr};
     }
-    return Connection{transport, gdr};
-}
-
-/// Returns the transport of a libfabric provider, or nullopt if it is unknown or can be both.
-std::optional<NcclTransport> transport_of_provider(std::string_view provider) {
-    const auto is = [&](std::string_view name) {
-        return provider == name || (provider.starts_with(name) && provider[name.size()] == ';'); // "tcp;ofi_rxm"
-    };
-    constexpr std::array<std::string_view, 5> rdma = {"efa", "verbs", "cxi", "gni", "opx"};
-    constexpr std::array<std::string_view, 4> sockets = {"tcp", "sockets", "udp", "net"};
-    if (std::ranges::any_of(rdma, is)) {
-        return NcclTransport::Rdma;
-    }
-    return std::ranges::any_of(sockets, is) ? std::optional(NcclTransport::Socket) : std::nullopt;
+    return Connection{std::nullopt, gdr, name};
 }
 
 /// Parses "Channel 00/0 : 0[0] -> 8[0] [send] via NET/IB/0/GDRDMA". With `torn`, returns only a result that any
@@ -138,8 +118,39 @@ std::optional<Connection> parse_connection(std::string_view text, bool torn) {
     return shared ? std::optional(Connection{NcclTransport::SharedMemory}) : std::nullopt;
 }
 
+struct RingEdge {
+    unsigned from = 0;
+    unsigned to = 0;
+};
+
+/// Returns the ranks of "Channel 00/0 : 0[0] -> 1[1] via P2P/CUMEM".
+std::optional<RingEdge> parse_edge(std::string_view text) {
+    const auto from = take_through(text, " : ") ? take_number(text) : std::nullopt;
+    const auto to = from && take_through(text, " -> ") ? take_number(text) : std::nullopt;
+    return to ? std::optional(RingEdge{*from, *to}) : std::nullopt;
+}
+
+/// Plugins that took over NCCL's code say NET/IB, whatever their name.
 bool names_devices(std::string_view text) {
-    return text.starts_with("NET/IB : Using ") || text.starts_with("NET/IB: Using ") || text.starts_with("NET/IB: [");
+    return text.starts_with("NET/IB: [") ||
+           (text.starts_with("NET/") && text.find(": Using ") != std::string_view::npos);
+}
+
+/// Matches "NET/FastSocket : Using [0]eth0:10.0.0.1<0> ...": interfaces, of a network that is not NCCL's own. NCCL also
+/// lists those of its own where it has tried them.
+bool lists_interfaces(std::string_view text) {
+    if (text.starts_with("NET/Socket") || text.starts_with("Bootstrap") || !take_through(text, ": Using [") ||
+        !take_number(text) || !take_front(text, "]") || !take_through(text, ":")) {
+        return false;
+    }
+    const auto address = text.substr(0, text.find_first_of("<%"));
+    return address.size() < text.size() && IpAddress::parse(address).has_value();
+}
+
+bool names_plugin(std::string_view text) {
+    constexpr std::array<std::string_view, 5> starts = {"NET/Plugin", "Plugin Path", "Plugin name set by env",
+                                                        "Successfully loaded external", "NCCL_NET_PLUGIN set"};
+    return std::ranges::any_of(starts, [&](std::string_view start) { return text.starts_with(start); });
 }
 
 /// A port in "NET/IB : Using [0]mlx5_0:1/RoCE [1]={[1] mlx5_1:1/IB, ...} ; OOB ..." or "NET/IB: [0]
@@ -269,42 +280,102 @@ void NameBudget::add(NcclNames& list, std::string_view name) {
     }
 }
 
-void LogProcess::take(const NcclMessage& message, bool cut, NameBudget& budget) {
-    if (!message.warning && take_info(message.text, cut, budget)) {
-        return;
-    }
-    const auto cause = nccl_cause(message.text, message.warning);
-    auto& causes = facts_.causes;
-    if (const auto known = causes.find(cause); known != causes.end()) {
-        ++known->second;
-    } else if (!cause.empty() && budget.may_add(causes.size())) {
-        causes.emplace(cause, 1);
+void NetworkSigns::add(NcclTransport transport, std::string_view reason) {
+    auto& sign = transport == NcclTransport::Rdma ? rdma : sockets;
+    if (sign.empty()) {
+        sign = reason;
     }
 }
 
+NcclTransport NetworkSigns::transport() const {
+    return rdma.empty() == sockets.empty() ? NcclTransport::OtherNet
+           : sockets.empty()               ? NcclTransport::Rdma
+                                           : NcclTransport::Socket;
+}
+
+bool LogProcess::take(const NcclMessage& message, bool cut, NameBudget& budget) {
+    if (!message.warning && take_info(message.text, cut, budget)) {
+        return true;
+    }
+    const auto cause = nccl_cause(message.text, message.warning);
+    if (!cause || cause->empty()) {
+        return cause || !message.warning;
+    }
+    facts_.failed = facts_.failed || (message.warning && ends_rdma(*cause));
+    auto& causes = facts_.causes;
+    if (const auto known = causes.find(*cause); known != causes.end()) {
+        ++known->second;
+    } else if (budget.may_add(causes.size())) {
+        causes.emplace(*cause, 1);
+    }
+    return true;
+}
+
 bool LogProcess::take_info(std::string_view text, bool cut, NameBudget& budget) {
-    if (const auto connection = parse_connection(text, cut)) {
-        ++(connection->transport ? connections(*connection->transport) : libfabric_.at(connection->gdr ? 1 : 0));
+    if (take_connection(text, cut, budget)) {
+        return true;
+    }
+    if (auto network = text; !cut && take_front(network, "Using network ") && is_name(trim(network))) {
+        budget.add(facts_.networks, trim(network));
+        has_network_ = true;
+        return true;
+    }
+    if (names_network(text)) {
+        ++facts_.unread_lines;
         return true;
     }
     if (text.starts_with("Channel ") || text.starts_with("Trees ")) { // which ranks are neighbours
         return true;
     }
-    if (auto network = text; !cut && take_front(network, "Using network ") && is_name(trim(network))) {
-        budget.add(facts_.networks, trim(network));
-        return true;
-    }
     if (take_communicator(text) || take_queue_pair(text, budget)) {
         return true;
     }
+    rings_connected_ = rings_connected_ || text.starts_with("Connected all rings");
+    has_network_ = has_network_ || text.starts_with("Assigned NET plugin ");
     if (names_devices(text)) {
         take_devices(text, budget);
     } else if (const auto merged = parse_merged(text)) {
         take_merged(*merged, budget);
-    } else if (const auto provider = parse_provider(text)) {
-        provider_ = transport_of_provider(*provider);
     }
+    take_signs(text);
     return false;
+}
+
+bool LogProcess::take_connection(std::string_view text, bool cut, NameBudget& budget) {
+    constexpr std::size_t most_ranks = 1024; // of a node
+    const auto connection = parse_connection(text, cut);
+    if (!connection) {
+        return false;
+    }
+    if (const auto transport = connection->transport) {
+        ++connections(*transport);
+        const bool inside = transport == NcclTransport::PeerToPeer || transport == NcclTransport::SharedMemory;
+        if (const auto edge = inside && !rings_connected_ ? parse_edge(text) : std::nullopt;
+            edge && senders_.size() + receivers_.size() < most_ranks) {
+            senders_.insert(edge->from);
+            receivers_.insert(edge->to);
+        }
+    } else if (const auto known = unclear_.find(connection->network); known != unclear_.end()) {
+        ++known->second.at(connection->gdr ? 1 : 0);
+    } else if (budget.may_add(unclear_.size())) {
+        ++unclear_[std::string(connection->network)].at(connection->gdr ? 1 : 0);
+    } else {
+        ++connections(NcclTransport::OtherNet);
+    }
+    return true;
+}
+
+void LogProcess::take_signs(std::string_view text) {
+    if (const auto provider = parse_provider(text)) {
+        provider_.reset();
+        if (const auto transport = transport_of_provider(*provider); transport != NcclTransport::OtherNet) {
+            provider_.emplace().add(transport, format_text("its provider is {}", *provider));
+        }
+    } else if (const auto* const library = names_plugin(text) ? find_library(text) : nullptr) {
+        signs_.add(*library->transport, format_text("its plugin is {}", library->name));
+    } else if (!has_network_ && lists_interfaces(text)) {
+        signs_.add(NcclTransport::Socket, "its devices are network interfaces");
+    }
 }
 
 /// Parses "ncclCommInitRank comm 0x.. rank 3 nranks 16 cudaDev 3 ... Init COMPLETE" and "comm 0x.. rank 3 nRanks 16
@@ -319,7 +390,7 @@ bool LogProcess::take_communicator(std::string_view text) {
     facts_.nodes = std::max(facts_.nodes, number_behind(text, " nNodes ").value_or(0));
     if (*ranks > facts_.ranks) {
         facts_.ranks = *ranks;
-        facts_.rank = rank;
+        facts_.rank = facts_.pid == 0 ? std::nullopt : rank; // lines without a process are those of many
     }
     return true;
 }
@@ -336,6 +407,9 @@ void LogProcess::take_devices(std::string_view text, NameBudget& budget) {
             known->second = std::string(ambiguous);
         }
         budget.add(facts_.hcas, format_text("{}:{}", device->name, device->port));
+        if (!has_network_) {
+            signs_.add(NcclTransport::Rdma, "its devices are HCAs");
+        }
     }
 }
 
@@ -370,10 +444,54 @@ bool LogProcess::take_queue_pair(std::string_view text, NameBudget& budget) {
     return true;
 }
 
-NcclProcess LogProcess::finish(const std::string& version) {
-    const auto transport = provider_.value_or(NcclTransport::OtherNet);
-    connections(transport) += libfabric_[0];
-    connections(transport == NcclTransport::Rdma ? NcclTransport::RdmaGdr : transport) += libfabric_[1];
+NetworkSigns LogProcess::signs_of(bool gpu_direct) const {
+    if (provider_) {
+        return *provider_;
+    }
+    auto signs = signs_;
+    if (gpu_direct) {
+        signs.add(NcclTransport::Rdma, "its connections use GPUDirect");
+    }
+    return signs;
+}
+
+void LogProcess::add_signs(JobSigns& job) const {
+    for (const auto& [network, counts] : unclear_) {
+        const auto signs = signs_of(counts[1] > 0);
+        auto& all = job[network];
+        if (!signs.rdma.empty()) {
+            all.add(NcclTransport::Rdma, signs.rdma);
+        }
+        if (!signs.sockets.empty()) {
+            all.add(NcclTransport::Socket, signs.sockets);
+        }
+    }
+}
+
+void LogProcess::add_ring(std::set<unsigned>& senders, std::set<unsigned>& receivers) const {
+    senders.insert(senders_.begin(), senders_.end());
+    receivers.insert(receivers_.begin(), receivers_.end());
+}
+
+void LogProcess::count_unclear(const JobSigns& job, NcclNames& notes) {
+    constexpr std::size_t most_notes = 16;
+    for (const auto& [network, counts] : unclear_) {
+        const auto own = signs_of(counts[1] > 0);
+        const auto& signs = own.rdma.empty() && own.sockets.empty() ? job.find(network)->second : own;
+        const auto transport = signs.transport();
+        const bool rdma = transport == NcclTransport::Rdma;
+        connections(transport) += counts[0];
+        connections(rdma ? NcclTransport::RdmaGdr : transport) += counts[1];
+        const auto& reason = rdma ? signs.rdma : signs.sockets;
+        const bool is_usual = find_network(network) != nullptr && reason.starts_with("its provider");
+        if (transport != NcclTransport::OtherNet && !is_usual && notes.size() < most_notes) {
+            notes.insert(format_text("network {} counts as {}: {}", network, rdma ? "RDMA" : "sockets", reason));
+        }
+    }
+}
+
+NcclProcess LogProcess::finish(const std::string& version, const JobSigns& job, NcclNames& notes) {
+    count_unclear(job, notes);
     for (const auto& name : merged_) { // the bare name, if no line named it with a port
         const auto next = facts_.hcas.lower_bound(name + ":");
         if (next == facts_.hcas.end() || !next->starts_with(name + ":")) {
@@ -384,9 +502,10 @@ NcclProcess LogProcess::finish(const std::string& version) {
     if (connections(NcclTransport::RdmaGdr) > 0) {
         facts_.causes.erase(std::string(no_peer_memory_cause));
     }
-    if (facts_.causes.size() > 1) {
-        facts_.causes.erase(std::string(no_transport_cause));
+    if (connections(NcclTransport::Rdma) == 0) { // NCCL says it of each GPU and each HCA, used or not
+        facts_.causes.erase(std::string(too_far_cause));
     }
+    drop_consequences(facts_.causes);
     if (facts_.version.empty()) {
         facts_.version = version;
     }

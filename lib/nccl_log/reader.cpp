@@ -10,6 +10,15 @@
 
 namespace rdma_nccl {
 
+constexpr std::size_t longest_quote = 200; // of a warning
+
+/// Returns true for what NCCL's proxy threads say when an error of another one has reached them: "[Service thread]
+/// Error encountered progressing operation=Connect, res=2", "[Proxy Service 3] Failed to execute operation ..."
+/// (proxy.cc).
+static bool is_of_proxy(std::string_view warning) {
+    return warning.starts_with("[Service thread]") || warning.starts_with("[Proxy ");
+}
+
 struct NcclLogReader::State {
     NcclLog log;
     std::vector<LogProcess> processes; ///< in the order of first appearance
@@ -42,7 +51,8 @@ LogProcess* NcclLogReader::State::find(std::string_view host, std::uint32_t pid)
 }
 
 /// Returns the process of a message, or nullptr if it is unknown and cannot be added. A message that follows another
-/// one on its line may show too long a host name. It counts only for a known process.
+/// one on its line may show too long a host name. It counts only for a known process. Messages that name no process
+/// are those of one without host and pid.
 LogProcess* NcclLogReader::State::find_or_add(const NcclMessage& message) {
     if (LogProcess* const found = find(message.host, message.pid)) {
         return found;
@@ -67,21 +77,21 @@ LogProcess* NcclLogReader::State::find_or_add(const NcclMessage& message) {
 
 void NcclLogReader::State::take_message(const NcclMessage& message, bool cut) {
     const auto version = cut ? std::nullopt : parse_version(message.text);
-    if (message.host.empty() && version) {
+    if (version) {
         budget.add(versions, *version);
+    }
+    if (message.version) {
         return;
     }
     ++log.nccl_lines;
     log.info_lines += message.warning ? 0 : 1;
-    LogProcess* const process = message.host.empty() ? nullptr : find_or_add(message);
+    LogProcess* const process = find_or_add(message);
     if (process == nullptr) {
-        return;
-    }
-    if (version) {
-        budget.add(versions, *version);
+        ++log.unread_lines;
+    } else if (version) {
         process->take_version(*version);
-    } else {
-        process->take(message, cut, budget);
+    } else if (!process->take(message, cut, budget) && (log.last_warning.empty() || !is_of_proxy(message.text))) {
+        log.last_warning = printable(trim(message.text), longest_quote);
     }
 }
 
@@ -166,9 +176,18 @@ NcclLog NcclLogReader::finish() {
     NcclLog& log = state_->log;
     log.truncated = log.truncated || state_->budget.exhausted;
     log.version = state_->versions.size() == 1 ? *state_->versions.begin() : std::string();
+    JobSigns job;
+    std::set<unsigned> senders;
+    std::set<unsigned> receivers;
+    for (const auto& process : state_->processes) {
+        process.add_signs(job);
+        process.add_ring(senders, receivers);
+    }
+    log.ring = senders.size() > 1 && senders == receivers ? static_cast<std::uint32_t>(senders.size()) : 0;
     log.processes.reserve(state_->processes.size());
     for (auto& process : state_->processes) {
-        log.processes.push_back(process.finish(log.version));
+        log.processes.push_back(process.finish(log.version, job, log.notes));
+        log.unread_lines += log.processes.back().unread_lines;
     }
     return std::move(log);
 }

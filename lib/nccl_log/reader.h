@@ -20,10 +20,10 @@ namespace rdma_nccl {
 
 /// The transport of a connection ("... via NET/IB/0/GDRDMA").
 enum class NcclTransport {
-    Rdma,       ///< NET/IB, IBext, UCX, COLLNET/SHARP, or Libfabric on RDMA: between nodes or inside one
+    Rdma,       ///< NET/IB and others (networks.h), COLLNET/SHARP: between nodes or inside one
     RdmaGdr,    ///< the same with /GDRDMA: directly from and to GPU memory
     Socket,     ///< NET/Socket, or Libfabric on its tcp provider
-    OtherNet,   ///< an unknown network, or Libfabric on a provider that the log does not name
+    OtherNet,   ///< a network of which neither the name nor the log's lines tell whether it is RDMA
     Nvlink,     ///< P2P/MNNVL: between nodes without a network
     PeerToPeer, ///< P2P/*: inside a node
     SharedMemory,
@@ -38,8 +38,8 @@ using NcclCauses = std::map<std::string, std::uint64_t, std::less<>>;
 
 /// The facts that one process (host, pid) logged.
 struct NcclProcess {
-    std::string host;
-    std::uint32_t pid = 0;
+    std::string host;                  ///< empty: its lines do not name it, or not readably
+    std::uint32_t pid = 0;             ///< 0: the same; all lines without host and pid are one process
     std::string version;               ///< "2.28.9"
     std::optional<std::uint32_t> rank; ///< in its largest communicator
     std::uint32_t ranks = 0;           ///< number of ranks in that communicator
@@ -49,14 +49,21 @@ struct NcclProcess {
     NcclNames gids;                    ///< "mlx5_1:1 index 3 10.0.0.1" or "mlx5_1:1 LID 10", from the QP lines
     std::array<std::uint64_t, nccl_transports> connections{}; ///< [send] and [receive] lines by transport
     NcclCauses causes;
+    bool failed = false;            ///< a warning ended what was connected over RDMA
+    std::uint64_t unread_lines = 0; ///< see NcclLog
 };
 
 struct NcclLog {
     std::vector<NcclProcess> processes; ///< in the order of first appearance; at most most_processes
     std::string version;                ///< NCCL's version, if all processes agree
+    NcclNames notes;                    ///< sentences: why networks with unfamiliar names count as RDMA or as sockets
+    std::string last_warning;           ///< the last one that no rule knows
+    std::uint32_t ring = 0;             ///< ranks of a ring that closes inside a node; 0: none was seen
     std::uint64_t lines = 0;
-    std::uint64_t nccl_lines = 0;     ///< NCCL messages
-    std::uint64_t info_lines = 0;     ///< the ones among them that need NCCL_DEBUG=INFO
+    std::uint64_t nccl_lines = 0; ///< NCCL messages
+    std::uint64_t info_lines = 0; ///< the ones among them that need NCCL_DEBUG=INFO
+    /// The ones that name a network in a way that is not understood, or whose process is unknown: cut, or mixed.
+    std::uint64_t unread_lines = 0;
     std::uint64_t cut_lines = 0;      ///< lines beyond the limit, of which the rest was not read
     std::uint64_t repeated_lines = 0; ///< lines that Ray left out because they repeat others
     bool truncated = false;           ///< a limit was reached: there were more processes, names or causes than are kept
@@ -100,8 +107,10 @@ struct LogEvidence {
     std::uint64_t local = 0;  ///< connections inside nodes: GPU to GPU, shared memory
     unsigned nodes = 0;       ///< the most nodes that one communicator spans; 0: not logged (before NCCL 2.20)
     bool info = false;        ///< a line was logged that only NCCL_DEBUG=INFO prints
+    bool failed = false;      ///< a warning ended what was connected over RDMA
+    std::uint64_t unread = 0; ///< lines that are cut or not understood
     std::vector<std::string> hcas;
-    std::vector<std::string> causes; ///< causes of failures, the most frequent first
+    std::vector<std::string> causes; ///< causes of failures, the most frequent first; then a warning that is unknown
 
     friend bool operator==(const LogEvidence&, const LogEvidence&) = default;
 };

@@ -51,8 +51,8 @@ Json connections_json(const std::array<std::uint64_t, nccl_transports>& connecti
 }
 
 Json process_json(const NcclProcess& process) {
-    return {{"host", process.host},
-            {"pid", process.pid},
+    return {{"host", text_if_any(process.host)},
+            {"pid", number_or_null(process.pid)},
             {"rank", process.rank},
             {"ranks", number_or_null(process.ranks)},
             {"nodes", number_or_null(process.nodes)},
@@ -81,8 +81,10 @@ Json log_json(const JudgedLog& judged) {
             {"hcas", evidence.hcas},
             {"lines", judged.log.lines},
             {"nccl_lines", judged.log.nccl_lines},
+            {"unread_lines", judged.log.unread_lines},
             {"cut_lines", judged.log.cut_lines},
             {"repeated_lines", judged.log.repeated_lines},
+            {"notes", judged.log.notes},
             {"truncated", judged.log.truncated},
             {"processes", mapped(judged.log.processes, process_json)}};
 }
@@ -126,7 +128,7 @@ struct CountRow {
 
 std::vector<CountRow> rows_of_processes(const std::vector<NcclProcess>& processes) {
     return mapped(processes, [](const NcclProcess& process) {
-        return CountRow{{process.host, format_text("{}", process.pid),
+        return CountRow{{or_dash(process.host), count_or_dash(process.pid),
                          process.rank ? format_text("{}", *process.rank) : "-", list_of(process.networks)},
                         counts_of(process),
                         list_of(process.hcas)};
@@ -153,14 +155,14 @@ std::vector<CountRow> rows_of_kinds(const std::vector<NcclProcess>& processes) {
         }
         auto& kind = kinds[number->second];
         auto& sums = rows[number->second].counts;
-        if (kind.hosts.empty() || kind.hosts.back() != process.host) {
+        if (!process.host.empty() && (kind.hosts.empty() || kind.hosts.back() != process.host)) {
             kind.hosts.push_back(process.host);
         }
         ++kind.processes;
         std::ranges::transform(sums, counts, sums.begin(), std::plus<>());
     }
     for (std::size_t i = 0; i < rows.size(); ++i) {
-        rows[i].start[0] = printable(fold_hostlist(kinds[i].hosts), longest_hosts);
+        rows[i].start[0] = or_dash(printable(fold_hostlist(kinds[i].hosts), longest_hosts));
         rows[i].start[1] = format_text("{}", kinds[i].processes);
     }
     return rows;
@@ -202,16 +204,25 @@ std::string table_of(const std::vector<NcclProcess>& processes, bool all) {
 
 /// Returns a line like "NCCL 2.28.9, 16 processes on 2 hosts".
 std::string heading(const NcclLog& log) {
-    if (log.processes.empty()) {
-        return "";
-    }
     std::set<std::string_view> hosts;
+    std::size_t named = 0;
     for (const auto& process : log.processes) {
-        hosts.insert(process.host);
+        if (!process.host.empty()) {
+            hosts.insert(process.host);
+            ++named;
+        }
     }
-    const auto number = log.processes.size();
-    return format_text("NCCL {}, {} process{} on {}\n", log.version.empty() ? "of unknown version" : log.version,
-                       number, number == 1 ? "" : "es", format_count(hosts.size(), "host"));
+    std::vector<std::string> parts;
+    const auto add = [&](std::size_t number, const std::string& where) {
+        if (number > 0) {
+            parts.push_back(format_text("{} process{} {}", number, number == 1 ? "" : "es", where));
+        }
+    };
+    add(named, "on " + format_count(hosts.size(), "host"));
+    add(log.processes.size() - named, "whose host is not in the log");
+    return parts.empty()
+               ? ""
+               : format_text("NCCL {}, {}\n", log.version.empty() ? "of unknown version" : log.version, joined(parts));
 }
 
 /// Returns a line like "RDMA USED: 96 connections over RDMA, GPUDirect on (evidence D: NCCL's logs alone)".
@@ -226,30 +237,62 @@ std::string verdict_text(const JudgedLog& judged) {
     return text + " (evidence D: NCCL's logs alone)\n";
 }
 
+/// Returns a sentence as lines of at most 100 columns.
+std::string folded(std::string_view sentence) {
+    constexpr std::size_t columns = 100;
+    std::string text;
+    std::string line = " ";
+    for (const auto word : split(sentence, ' ')) {
+        if (line.size() + 1 + word.size() > columns && line.size() > columns / 2) {
+            text += line + "\n";
+            line = "   ";
+        }
+        line += format_text(" {}", word);
+    }
+    return text + line + "\n";
+}
+
+/// Says how to get a log that tells more. What NCCL_DEBUG=INFO prints, a log that has it may lack for another reason.
+std::string log_hint(const LogEvidence& evidence) {
+    constexpr std::string_view subsystems = "NCCL_DEBUG_SUBSYS=INIT,BOOTSTRAP,ENV,NET,GRAPH";
+    return !evidence.info              ? format_text("to see more: NCCL_DEBUG=INFO {}\n"
+                                                                  "             NCCL_DEBUG_FILE=DIR/nccl.%h.%p.log\n",
+                                                     subsystems)
+           : evidence.networks.empty() ? format_text("to see more: {}\n", subsystems)
+                                       : std::string();
+}
+
 std::string log_text(const JudgedLog& judged, bool all) {
-    std::string text = heading(judged.log) + table_of(judged.log.processes, all);
-    text += verdict_text(judged);
-    for (const auto& why : judged.verdict.why) {
-        text += "  " + why + "\n";
+    const auto& [log, evidence, verdict, all_read] = judged;
+    std::string text = heading(log) + table_of(log.processes, all) + verdict_text(judged);
+    for (const auto& why : verdict.why) {
+        text += folded(why);
     }
-    text += titled_lines("  cause", judged.evidence.causes);
-    if (const auto lines = judged.log.cut_lines; lines > 0) {
-        text += format_text("  note: {} longer than {} KiB: the rest of {} was not read\n",
-                            lines == 1 ? "a line is" : format_text("{} lines are", lines), NcclLog::longest_line >> 10,
-                            lines == 1 ? "it" : "them");
+    for (const auto& cause : evidence.causes) {
+        text += folded("cause: " + cause);
     }
-    if (const auto lines = judged.log.repeated_lines; lines > 0) {
-        text += format_text("  note: Ray left out {} that repeat others: set RAY_DEDUP_LOGS=0 to see all\n",
-                            format_count(lines, "line"));
+    for (const auto& note : log.notes) {
+        text += folded("note: " + note);
     }
-    if (judged.log.truncated) {
-        text += "  the log names more processes or devices than are kept: what is above is not all\n";
+    if (const auto lines = log.cut_lines; lines > 0) {
+        text += folded(format_text("note: {} longer than {} KiB: the rest of {} was not read",
+                                   lines == 1 ? "a line is" : format_text("{} lines are", lines),
+                                   NcclLog::longest_line >> 10, lines == 1 ? "it" : "them"));
     }
-    if (judged.verdict.verdict == Verdict::Unknown && judged.all_read) {
-        text += "to see more: NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=INIT,BOOTSTRAP,ENV,NET,GRAPH "
-                "NCCL_DEBUG_FILE=DIR/nccl.%h.%p.log\n";
+    if (const auto lines = log.repeated_lines; lines > 0) {
+        text += folded(format_text("note: Ray left out {} that repeat others: set RAY_DEDUP_LOGS=0 to see all",
+                                   format_count(lines, "line")));
     }
-    return text;
+    if (log.unread_lines > 0) {
+        const bool one = log.unread_lines == 1;
+        text += folded(format_text("note: {} of NCCL {} not understood (cut, mixed with others, or of an unknown form) "
+                                   "and {} not count",
+                                   format_count(log.unread_lines, "line"), one ? "is" : "are", one ? "does" : "do"));
+    }
+    if (log.truncated) {
+        text += folded("the log names more processes or devices than are kept: what is above is not all");
+    }
+    return text + (verdict.verdict == Verdict::Unknown && all_read ? log_hint(evidence) : "");
 }
 
 Error error_of(const std::string& name, int number) {

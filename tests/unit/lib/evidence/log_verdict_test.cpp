@@ -55,6 +55,39 @@ TEST(LogVerdict, WithoutConnectionsOverANetwork) {
     EXPECT_EQ(judge_log(log).gpu_direct, GpuDirect::Unknown);
 }
 
+TEST(LogVerdict, RdmaThatFailedIsMixed) {
+    auto log = test::connections(0, 8, 0);
+    log.failed = true;
+    EXPECT_EQ(judge_log(log),
+              (LogVerdict{Verdict::Mixed, GpuDirect::On, {"8 connections over RDMA, which then failed"}}));
+    log = test::connections(0, 0, 8);
+    log.failed = true;
+    EXPECT_EQ(judge_log(log).verdict, Verdict::NotUsed);
+    const std::string connection = "n1:1:1 [0] NCCL INFO Channel 00/0 : 0[0] -> 8[0] [send] via NET/IB/0/GDRDMA\n";
+    const std::string lost = "NET/IB : Got completion from peer 10.0.0.2<4711> with status=12 opcode=0\n";
+    const auto verdict = [](const std::string& text) { return judge_log(summary(test::read_log(text))).verdict; };
+    EXPECT_EQ(verdict(connection + "n1:1:1 [0] transport/net_ib.cc:95 NCCL WARN " + lost), Verdict::Mixed);
+    EXPECT_EQ(verdict(connection + "n1:1:1 [0] NCCL INFO " + lost), Verdict::Used); // NCCL goes on
+}
+
+TEST(LogVerdict, SocketsThatAreChosenNeedNoConnection) {
+    auto log = test::connections(0, 0, 0);
+    log.networks = {"Socket"};
+    EXPECT_EQ(judge_log(log).verdict, Verdict::Unknown); // of one node, perhaps
+    log.nodes = 2;
+    EXPECT_EQ(judge_log(log).verdict, Verdict::NotUsed);
+    EXPECT_EQ(judge_log(log).why.at(0), "NCCL chose Socket for what goes between its 2 nodes");
+    log.networks = {"IB", "Socket"};
+    EXPECT_EQ(judge_log(log).verdict, Verdict::Unknown);
+}
+
+TEST(LogVerdict, SaysWhatCouldNotBeRead) {
+    auto log = test::connections(0, 0, 0);
+    log.unread = 3;
+    EXPECT_EQ(judge_log(log).verdict, Verdict::Unknown);
+    EXPECT_EQ(judge_log(log).why.at(0).find("no connection between nodes could be read: "), 0U);
+}
+
 TEST(LogVerdict, NothingSaidNothingKnown) {
     LogEvidence log;
     EXPECT_EQ(judge_log(log).verdict, Verdict::Unknown);
@@ -72,6 +105,25 @@ TEST(LogVerdict, AllRanksOnOneHostAreOneNode) {
     EXPECT_EQ(verdict(first + "n1" + second), Verdict::Idle);
     EXPECT_EQ(verdict(first + "n2" + second), Verdict::Unknown);
     EXPECT_EQ(verdict(first), Verdict::Unknown);
+}
+
+// Nor does every log have the lines of communicators, or a process for each rank.
+TEST(LogVerdict, ARingInsideOneHostIsOneNode) {
+    const auto verdict = [](const std::string& host, const std::string& others, const std::string& more = "") {
+        std::string text = more;
+        for (int rank = 0; rank < 4; ++rank) {
+            text += format_text("{}:1:{} [{}] NCCL INFO Channel 00/0 : {}[{}] -> {}[{}] via P2P/direct pointer\n",
+                                rank == 0 ? host : others, rank, rank, rank, rank, (rank + 1) % 4, (rank + 1) % 4);
+        }
+        return judge_log(summary(test::read_log(text))).verdict;
+    };
+    EXPECT_EQ(verdict("n1", "n1"), Verdict::Idle);
+    EXPECT_EQ(verdict("n1", "n2"), Verdict::Unknown);
+    EXPECT_EQ(verdict("(none)", "(none)"), Verdict::Unknown);
+    EXPECT_EQ(verdict("n1", "n1", "n1:1:1 [0] NCCL INFO comm 0x1 rank 0 nranks 4 cudaDev 0 - Init COMPLETE\n"),
+              Verdict::Idle);
+    EXPECT_EQ(verdict("n1", "n1", "n1:1:1 [0] NCCL INFO comm 0x1 rank 0 nranks 8 cudaDev 0 - Init COMPLETE\n"),
+              Verdict::Unknown);
 }
 
 TEST(LogVerdict, Names) {

@@ -123,6 +123,8 @@ NodeEvidence full_evidence() {
     log.local = 6;
     log.nodes = 2;
     log.info = true;
+    log.failed = true;
+    log.unread = 7;
     log.hcas = {"mlx5_1:1"};
     log.causes = {"a cause; do this"};
     evidence.log = log;

@@ -15,6 +15,11 @@ struct Case {
     const char* begin; ///< of the cause
 };
 
+/// Empty also if no rule knows the message.
+std::string_view cause_of(std::string_view text, bool warning) {
+    return nccl_cause(text, warning).value_or("");
+}
+
 TEST(NcclLogCauses, Information) {
     const Case cases[] = {
         {"Failed to open libibverbs.so[.1]", "libibverbs.so.1 is not installed"},
@@ -25,7 +30,21 @@ TEST(NcclLogCauses, Information) {
         {"Failed to initialize NET plugin IB", "NCCL's RDMA transport could not start"},
         {"NET/OFI No eligible providers were found", "libfabric has no provider"},
         {"NET/IB : GPU Direct RDMA Disabled for HCA 0 'mlx5_0' (no module)", "GPUDirect RDMA is off"},
-        {"NET/IB : GPU Direct RDMA Disabled for HCA 0 'mlx5_0'", "GPUDirect RDMA is off"},
+        {"NET/IB : GPU Direct RDMA Disabled for HCA 0 'mlx5_0'", "GPUDirect RDMA is off: load"},
+        {"NET/RCCL-ANP : GPU Direct RDMA Disabled for HCA 0 'ionic_0'", "GPUDirect RDMA is off: load"},
+        {"GPU Direct RDMA Disabled for GPU 17000 / HCA 1 (distance 7 > 4)", "GPUDirect RDMA is off between"},
+        {"GPU Direct RDMA Disabled for GPU 3 / HCA 4a000 (distance 9 > 5)", "GPUDirect RDMA is off between"},
+        {"Count not open libibverbs.so.1", "libibverbs.so.1 is not installed"},
+        {"NET/Plugin: libnccl-net.so: /opt/ofi/lib/libfabric.so.1: undefined symbol: efadv_query_device, version "
+         "EFA_1.3",
+         "the network plugin could not be loaded"},
+        {"NET/Plugin : Plugin load returned 2 : /usr/lib/libibverbs.so.1: version `IBVERBS_1.14' not found (required "
+         "by "
+         "/opt/lib/libnccl-net.so)",
+         "the network plugin could not be loaded"},
+        {"TOPO/NET : Tried merging multiple devices together and failed. vProps={ndevs=2, devs=[0 1 0 0]}. Set "
+         "NCCL_NET_MERGE_LEVEL=LOC to disable NIC fusion.",
+         "NCCL could not fuse HCA ports"},
         {"Call to ibv_modify_qp failed with 110 Connection timed out, on dev mlx5_0:1, curr state INIT, next state "
          "RTR, "
          "local GID index 2, local GID ::ffff:10.0.0.1, remote GID ::ffff:10.0.0.2, retrying 1/35 after 100 msec",
@@ -33,7 +52,7 @@ TEST(NcclLogCauses, Information) {
         {"NET/IB : mlx5_0:1 Got async event : port error", "a port of an HCA went down"},
     };
     for (const auto& one : cases) {
-        EXPECT_EQ(nccl_cause(one.text, false).find(one.begin), 0U) << one.text << ": " << nccl_cause(one.text, false);
+        EXPECT_EQ(cause_of(one.text, false).find(one.begin), 0U) << one.text << ": " << cause_of(one.text, false);
     }
 }
 
@@ -98,13 +117,53 @@ TEST(NcclLogCauses, Warnings) {
         {"NET/IB : Got completion from peer 10.0.0.2<4711> with status=10 opcode=0", "a peer's memory could not be"},
         {"NET/IB : Got completion from peer 10.0.0.2<4711> with status=9 opcode=0", "a transfer over RDMA failed"},
         {"NET/IB : Got completion from peer 10.0.0.2<4711> with status=", "a transfer over RDMA failed"},
-        {"NET/IB : mlx5_0:1 async fatal event on QP #257: device fatal", ""},
+        {"NET/IB : Got completion from peer 10.0.0.2<4711> with status=5 opcode=0 len=0", "a transfer was given up"},
+        {"NET/IB : Got completion from peer 10.0.0.2<4711> with status=IBV_WC_WR_FLUSH_ERR(5) opcode=0",
+         "a transfer was given up"},
+        {"NET/IB/GIN: Got completion from peer 10.0.0.2<4711> with status=12 opcode=0 len=0", "a peer did not answer"},
+        {"NET/IB : mlx5_0:1 async fatal event: device fatal error", "an HCA reported a fatal error"},
+        {"NET/IB : mlx5_0:1 async fatal event on QP (0x7f): local work queue catastrophic error",
+         "an HCA reported a fatal error"},
         {"NET/IB : mlx5_0:1 Got async fatal event: device fatal error", "an HCA reported a fatal error"},
+        {"NET/IB : mlx5_0:1 Got async error event: port error", "a port of an HCA went down"},
+        {"NET/IB : mlx5_0:1 GID table changed", "a GID table changed"},
+        {"dlvsym failed on ibv_get_device_list - /usr/lib/libibverbs.so.1: undefined symbol: ibv_get_device_list, "
+         "version "
+         "IBVERBS_1.1 version IBVERBS_1.1",
+         "libibverbs lacks a symbol"},
+        {"dlvsym failed on mlx5dv_is_supported - /usr/lib/libmlx5.so.1: undefined symbol: mlx5dv_is_supported, version "
+         "MLX5_1.8 version MLX5_1.8",
+         "libmlx5 lacks a symbol"},
+        {"Fusing NET devices from different NUMA domains is not supported.", "NCCL cannot fuse HCA ports of different"},
+        {"TOPO/NET : Could not force merge NICs mlx5_0,mlx5_9. Please specify a valid NCCL_NET_FORCE_MERGE string.",
+         "NCCL_NET_FORCE_MERGE names ports"},
+        {"TOPO/NET : Only matched 1 devices, 2 requested from mlx5_0,mlx5_9", "NCCL_NET_FORCE_MERGE names ports"},
+        {"NET/IB : Attempted to merge incompatible devices: [0]mlx5_0:1/RoCE and [1]mlx5_1:1/IB. Try selecting",
+         "NCCL cannot fuse an InfiniBand and a RoCE port"},
+        {"DOCA failure 21", "GPU-initiated networking over DOCA failed"},
+        {"DOCA Error 21", "GPU-initiated networking over DOCA failed"},
+        {"GIN Error on gin context 0", "GPU-initiated networking over DOCA failed"},
+        {"No GIN-capable devices found.", "GPU-initiated networking is asked for"},
+        {"Unable to use GIN: Peermem is not supported, and device 0 does not support DMA-BUF.",
+         "GPU-initiated networking is asked for"},
+        {"User requested GIN but not all ranks in the communicator support GIN", "GPU-initiated networking is asked"},
+        {"NET/OFI Couldn't find any optimal provider", "libfabric has no provider"},
+        {"NET/OFI OFI fi_getinfo() call failed: No data available", "libfabric has no provider"},
+        {"NET/OFI Only EFA provider is supported", "the OFI plugin is built for EFA alone"},
+        {"NET/OFI Couldn't open a fabric access domain. RC: -38, ERROR: Function not implemented",
+         "the OFI plugin could not open an adapter"},
+        {"NET/OFI Request 0x7f completed with error. RC: 5. Error: 4107 (unreachable). Completed length: 0",
+         "a transfer over libfabric failed"},
+        {"NET/OFI Unable to find a protocol that worked.  Failing initialization.", "the OFI plugin could not start"},
+        {"NET/OFI aws-ofi-nccl initialization failed", "the OFI plugin could not start"},
+        {"NET/OFI Failed to initialize rdma protocol", "the OFI plugin could not start"},
+        {"communicator encountered a fatal error (detected in ncclIbTest)", "a communicator ended"},
+        {"socketProgress: Connection closed by remote peer n02<4711>", "a peer closed its connection"},
         {"NET/IB : mlx5_0:1 Got non-fatal async event: port error(10)", "a port of an HCA went down"},
         {"NET/IB : mlx5_0:1 Got non-fatal async event: GID table change(18)", "a GID table changed"},
     };
     for (const auto& one : cases) {
-        const auto cause = nccl_cause(one.text, true);
+        const auto cause = cause_of(one.text, true);
         EXPECT_EQ(cause.find(one.begin), 0U) << one.text << ": " << cause;
         EXPECT_EQ(cause.empty(), std::string(one.begin).empty()) << one.text << ": " << cause;
     }
@@ -119,17 +178,17 @@ TEST(NcclLogCauses, MostIsNoFault) {
           "NET/Plugin: Could not find: libnccl-net.so. Using internal network plugin.",
           "NET/Plugin : No plugin found (libnccl-net.so), using internal implementation", "Using network Socket",
           "NET/IB : Using [RO]; OOB eth0:10.0.0.1<0>", "NET/IB : GPU Direct RDMA Enabled for HCA 0 'mlx5_0'",
-          "NET/IB : Got completion from peer 10.0.0.2<4711> with status=5 opcode=0 len=0",
-          "NET/IB : Got completion from peer 10.0.0.2<4711> with status=IBV_WC_WR_FLUSH_ERR(5) opcode=0",
+          "NET/Socket : GPU Direct RDMA Disabled for HCA 0 'eth0'",
+          "GPU Direct RDMA Enabled for GPU 17000 / HCA 0 (distance 4 <= 5), read 1",
           "NET/IB : mlx5_0:1 Got non-fatal async event: port active(9)",
           "NET/IB : mlx5_0:1 Got async event : client "
           "reregistration",
           "Cuda failure 'out of memory'", "Missing \"iommu=pt\" from kernel command line"}) {
-        EXPECT_EQ(nccl_cause(text, false), "") << text;
-        EXPECT_EQ(nccl_cause(text, true), "") << text;
+        EXPECT_EQ(cause_of(text, false), "") << text;
+        EXPECT_EQ(cause_of(text, true), "") << text;
     }
     // A user's text in a message of information is no warning.
-    EXPECT_EQ(nccl_cause("Duplicate GPU detected", false), "");
+    EXPECT_EQ(cause_of("Duplicate GPU detected", false), "");
 }
 
 TEST(NcclLogCauses, WhatIsRefutedOrExplainedIsNotSaid) {
@@ -145,6 +204,56 @@ TEST(NcclLogCauses, WhatIsRefutedOrExplainedIsNotSaid) {
     EXPECT_EQ(causes(no_peer_memory + "Channel 00/0 : 0[0] -> 8[0] [send] via NET/IB/0/GDRDMA"), 0U); // by DMA-BUF
     EXPECT_EQ(causes("Failed to initialize NET plugin IB"), 1U);
     EXPECT_EQ(causes("NET/IB : No device found.|Failed to initialize NET plugin IB"), 1U);
+}
+
+TEST(NcclLogCauses, KnownIsMoreThanAFault) {
+    for (const char* text :
+         {"dlvsym failed on mlx5dv_get_data_direct_sysfs_path - /usr/lib/libmlx5.so.1: undefined symbol",
+          "ANP plugin loaded successfully with telemetry disabled : /opt/librccl-anp.so",
+          "Missing \"iommu=pt\" from kernel command line",
+          "NET/IB : mlx5_0:1 Got non-fatal async event: port active(9)"}) {
+        EXPECT_EQ(nccl_cause(text, true), "") << text;
+    }
+    for (const char* text : {"Cuda failure 'out of memory'", "NCCL_GIN_SIGNAL_POOL_SIZE has invalid value.", ""}) {
+        EXPECT_FALSE(nccl_cause(text, true)) << text;
+    }
+}
+
+TEST(NcclLogCauses, TooFarIsSaidWhereItCost) {
+    const auto causes = [](const std::string& connection) {
+        return test::read_log("n01:1:1 [0] NCCL INFO GPU Direct RDMA Disabled for GPU 0 / HCA 1 (distance 9 > 5)\n"
+                              "n01:1:1 [0] NCCL INFO Channel 00/0 : 0[0] -> 8[0] [send] via NET/IB/" +
+                              connection + "\n")
+            .processes.at(0)
+            .causes.size();
+    };
+    EXPECT_EQ(causes("0/GDRDMA"), 0U);
+    EXPECT_EQ(causes("1"), 1U);
+}
+
+TEST(NcclLogCauses, ConsequencesGiveWayToWhatExplainsThem) {
+    const std::string left(*nccl_cause("Connection closed by remote peer", true));
+    const std::string lost(*nccl_cause("Got completion from peer x with status=12", true));
+    NcclCauses causes = {{left, 7}, {lost, 1}};
+    drop_consequences(causes);
+    EXPECT_EQ(causes, (NcclCauses{{lost, 1}}));
+    causes = {{left, 7}, {std::string(no_peer_memory_cause), 1}};
+    drop_consequences(causes);
+    EXPECT_EQ(causes.size(), 2U); // a slow path closes no connection
+}
+
+TEST(NcclLogCauses, WhatEndsRdma) {
+    for (const char* text :
+         {"Got completion from peer x with status=12", "Got completion from peer x with status=5",
+          "Got completion from peer x with status=99", "Call to ibv_modify_qp failed with 110 Connection timed out",
+          "NET/IB : mlx5_0:1 async fatal event: device fatal error",
+          "Call to ibv_reg_mr failed with error Cannot allocate memory"}) {
+        EXPECT_TRUE(ends_rdma(*nccl_cause(text, true))) << text;
+    }
+    for (const char* text : {"NET/IB : mlx5_0:1 Got non-fatal async event: port error(10)", "Duplicate GPU detected",
+                             "Connection closed by remote peer"}) {
+        EXPECT_FALSE(ends_rdma(*nccl_cause(text, true))) << text;
+    }
 }
 
 } // namespace

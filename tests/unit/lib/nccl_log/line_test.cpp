@@ -52,16 +52,53 @@ TEST(NcclLogLine, WarningsOfAllVersions) {
     }
 }
 
-TEST(NcclLogLine, WithoutAProcessNothingIsSaidOfOne) {
-    for (const char* line :
-         {"NCCL INFO Using network IB", "[0] NCCL INFO Using network IB", ":1:1 [0] NCCL INFO Using network IB",
-          "n01:x:1 [0] NCCL INFO Using network IB", "n01:1: [0] NCCL INFO Using network IB",
-          "n01:1:1 [] NCCL INFO Using network IB", "n01:1:1[0] NCCL INFO Using network IB",
-          "n01:99999999999:1 [0] NCCL INFO Using network IB", "n01:1:1 [0] NCCLINFO Using network IB",
-          "n01:1:1 [0] XCCL INFO Using network IB", "n01:1:1 [0] NCCL TRACE Using network IB"}) {
-        EXPECT_TRUE(read_log(std::string(line) + "\n").processes.empty()) << line;
+TEST(NcclLogLine, LinesWithoutAReadableHostAreThoseOfAProcessWithoutOne) {
+    struct Prefix {
+        const char* text;
+        std::uint32_t pid;
+    };
+    for (const auto& [text, pid] :
+         {Prefix{"(none):4711:4722 [3] ", 4711}, Prefix{"<node-1>:4711:4722 [3] ", 4711},
+          Prefix{":4711:4722 [3] ", 4711}, Prefix{"4722 [3] ", 0}, Prefix{"[3] ", 0}, Prefix{" [3] ", 0}, Prefix{"", 0},
+          Prefix{"[2026-01-31 12:00:00] ", 0}, Prefix{"12:00:00 [3] ", 0}, Prefix{"2026-01-31T12:00:00 [3] ", 0},
+          Prefix{"n01:x:1 [0] ", 0}, Prefix{"n01:1: [0] ", 0}, Prefix{"n01:99999999999:1 [0] ", 0},
+          Prefix{"worker [0] ", 0}}) {
+        const auto log = read_log(text + std::string("NCCL INFO Using network IB\n"));
+        ASSERT_EQ(log.processes.size(), 1U) << text;
+        EXPECT_EQ(log.processes[0].host, "") << text;
+        EXPECT_EQ(log.processes[0].pid, pid) << text;
+        EXPECT_EQ(facts_of(log.processes[0]), "IB") << text;
+        EXPECT_EQ(log.nccl_lines, 1U) << text;
+        EXPECT_EQ(log.unread_lines, 0U) << text;
     }
-    EXPECT_EQ(read_log("NCCL INFO Using network IB\n").nccl_lines, 1U);
+    // Of many processes: one row, whose rank nobody knows.
+    const auto log = read_log("[0] NCCL INFO comm 0x1 rank 0 nRanks 16 nNodes 2 localRanks 8 localRank 0 MNNVL 0\n"
+                              "[1] NCCL INFO comm 0x1 rank 1 nRanks 16 nNodes 2 localRanks 8 localRank 1 MNNVL 0\n"
+                              "[0] NCCL INFO Channel 00/0 : 15[7] -> 0[0] [receive] via NET/IB/0\n"
+                              "[1] NCCL INFO Channel 00/0 : 1[1] -> 8[0] [send] via NET/IB/0/GDRDMA\n");
+    ASSERT_EQ(log.processes.size(), 1U);
+    EXPECT_FALSE(log.processes[0].rank);
+    EXPECT_EQ(facts_of(log.processes[0]), " on 2; rdma 1, gdr 1");
+}
+
+TEST(NcclLogLine, WhatStandsInTheBracketDoesNotMatter) {
+    for (const std::string device : {"[3]", "[-1]", "[ 3]", "[3 ]", "[]", "[0,1]"}) {
+        const auto log = read_log("n01:4711:4722 " + device + " NCCL INFO Using network IB\n");
+        ASSERT_EQ(log.processes.size(), 1U) << device;
+        EXPECT_EQ(log.processes[0].host, "n01") << device;
+        EXPECT_EQ(log.processes[0].pid, 4711U) << device;
+    }
+    EXPECT_EQ(read_log("n01:1:1[0] NCCL INFO Using network IB\n").processes.at(0).host, "n01");
+}
+
+TEST(NcclLogLine, WhatIsNoMessage) {
+    for (const char* line : {"n01:1:1 [0] NCCLINFO Using network IB", "n01:1:1 [0] XCCL INFO Using network IB",
+                             "n01:1:1 [0] NCCL TRACE Using network IB", "+ grep -c 'NCCL INFO Using network IB' log",
+                             "look for \"NCCL INFO Using network IB\""}) {
+        const auto log = read_log(std::string(line) + "\n");
+        EXPECT_TRUE(log.processes.empty()) << line;
+        EXPECT_EQ(log.nccl_lines, 0U) << line;
+    }
 }
 
 TEST(NcclLogLine, VersionLinesOfTheirOwn) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lib/nccl_log/reader.h"
 
+#include "lib/base/text.h"
 #include "tests/unit/nccl_log_facts.h"
 
 #include <gtest/gtest.h>
@@ -64,8 +65,15 @@ TEST(NcclLog, ConnectionsOfAllVersions) {
         {"Channel 00/0 : 0[0] -> 8[0] [send] via NET/IBext_v8/0", "rdma 1"},
         {"Channel 00/0 : 0[0] -> 8[0] [send] via NET/UCX/0/GDRDMA", "gdr 1"},
         {"Channel 00/0 : 0[0] -> 8[0] [send] via NET/Socket_v8/0", "socket 1"},
-        {"Channel 00/0 : 0[0] -> 8[0] [send] via NET/GPUDirectTCPX_v7/0/GDRDMA", "other 1"},
-        {"Channel 00/0 : 0[0] -> 8[0] [send] via NET/AWS Libfabric/0/GDRDMA", "other 1"},
+        {"Channel 00/0 : 0[0] -> 8[0] [send] via NET/GPUDirectTCPX_v7/0/GDRDMA", "socket 1"},
+        {"Channel 00/0 : 0[0] -> 8[0] [send] via NET/FastSocket/0", "socket 1"},
+        {"Channel 00/0 : 0[0] -> 8[0] [send] via NET/IB-CAST/0/GDRDMA", "gdr 1"},
+        {"Channel 00/0 : 0[0] -> 8[0] [send] via NET/RCCL-ANP/0 comm 0x55d0 nRanks 16", "rdma 1"},
+        {"Channel 00/0 : 0[0] -> 8[0] [send] via NET/SPCX/2(0)/GDRDMA", "gdr 1"},
+        {"Channel 00/0 : 0[0] -> 8[0] [send] via NET/AWS Libfabric/0/GDRDMA", "gdr 1"}, // see below
+        {"Channel 00/0 : 0[0] -> 8[0] [send] via NET/AWS Libfabric/0", "other 1"},
+        {"Channel 00/0 : 0[0] -> 8[0] [send] via NET/Unheard/0", "other 1"},
+        {"CollNet 00/0 : 3 [send] via COLLNET/Unheard/0", "rdma 1"},
         // What looks like one, and is none
         {"Channel 00/02 :    0   1   2   3", ""},
         {"Channel via NET/IB/0", ""},
@@ -159,11 +167,133 @@ TEST(NcclLog, LibfabricIsWhatItsProviderIs) {
     };
     EXPECT_EQ(with("NET/OFI Selected Provider is efa (found 16 nics)"), "rdma 1, gdr 1");
     EXPECT_EQ(with("NET/OFI Selected provider is efa, fabric is efa-direct (found 16 nics)"), "rdma 1, gdr 1");
+    EXPECT_EQ(with("NET/OFI Selected Provider is cxi (found 4 nics)"), "rdma 1, gdr 1");
+    EXPECT_EQ(with("NET/OFI Selected Provider is psm2 (found 2 nics)"), "rdma 1, gdr 1");
+    EXPECT_EQ(with("NET/OFI Selected Provider is psm3 (found 2 nics)"), "rdma 1, gdr 1");
+    EXPECT_EQ(with("NET/OFI Selected Provider is verbs;ofi_rxm (found 2 nics)"), "rdma 1, gdr 1");
     EXPECT_EQ(with("NET/OFI Selected Provider is tcp;ofi_rxm (found 2 nics)"), "socket 2");
     EXPECT_EQ(with("NET/OFI Selected Provider is sockets (found 2 nics)"), "socket 2");
-    EXPECT_EQ(with("NET/OFI Selected Provider is psm3 (found 2 nics)"), "other 2");
-    EXPECT_EQ(with("NET/OFI Selected Provider is e"), "other 2");
-    EXPECT_EQ(with("NET/OFI Initializing"), "other 2");
+    // Without a provider, GPUDirect speaks for the network that has it.
+    EXPECT_EQ(with("NET/OFI Selected Provider is e"), "gdr 1, other 1");
+    EXPECT_EQ(with("NET/OFI Initializing"), "gdr 1, other 1");
+}
+
+struct Sign {
+    const char* lines; ///< of the process, each behind "NCCL INFO "
+    const char* facts;
+    const char* note;
+};
+
+/// Messages of one process, separated by '|', and then two connections over a network that is in no table.
+std::string with_unheard(const std::string& lines, const char* end = "") {
+    const std::string all = lines + "|Channel 00/0 : 0[0] -> 8[0] [send] via NET/Unheard/0" + end +
+                            "|Channel 00/0 : 8[0] -> 0[0] [receive] via NET/Unheard/1";
+    std::string text;
+    for (const auto line : split(all, '|')) {
+        text += info + std::string(line) + "\n";
+    }
+    return text;
+}
+
+TEST(NcclLog, AnUnfamiliarNetworkIsWhatItsLinesSay) {
+    constexpr const char* hcas = "NET/IB : Using [0]roce0:1/RoCE [RO]; OOB eth0:10.0.0.1<0>";
+    const Sign signs[] = {
+        {"Using network Unheard", "Unheard; other 2", ""},
+        {hcas, "roce0:1; rdma 2", "network Unheard counts as RDMA: its devices are HCAs"},
+        {"NET/Unheard : Using [0]roce0:1/RoCE [1]roce1:1/RoCE", "roce0:1, roce1:1; rdma 2",
+         "network Unheard counts as RDMA: its devices are HCAs"},
+        {"NET/Unheard : Using [0]eth0:10.0.0.1<0> [1]eth1:10.1.0.1<0>", "socket 2",
+         "network Unheard counts as sockets: its devices are network interfaces"},
+        {"NET/Unheard : Using [0]eth0:fd00::1%eth0<0>", "socket 2",
+         "network Unheard counts as sockets: its devices are network interfaces"},
+        {"NET/OFI Selected Provider is cxi (found 4 nics)", "rdma 2",
+         "network Unheard counts as RDMA: its provider is cxi"},
+        {"Plugin Path : /opt/hpcx/nccl_spectrum-x_plugin/lib/libnccl-net.so", "rdma 2",
+         "network Unheard counts as RDMA: its plugin is nccl_spectrum-x_plugin"},
+        {"Successfully loaded external network plugin /opt/anp/librccl-anp.so", "rdma 2",
+         "network Unheard counts as RDMA: its plugin is librccl-anp"},
+        {"NET/Plugin: Loaded net plugin NCCL RDMA Plugin v10 (v10)", "rdma 2",
+         "network Unheard counts as RDMA: its plugin is NCCL RDMA Plugin"},
+        // What does not tell, or tells both:
+        {"NET/IB : Using [RO]; OOB eth0:10.0.0.1<0>", "other 2", ""},
+        {"Bootstrap : Using [0]eth0:10.0.0.1<0>", "other 2", ""},
+        {"NET/Socket : Using [0]eth0:10.0.0.1<0>", "other 2", ""},
+        {"NET/Plugin: Loaded net plugin Unheard (v10)", "other 2", ""},
+        {"NET/IB : Using [0]roce0:1/RoCE [RO]|NET/Unheard : Using [0]eth0:10.0.0.1<0>", "roce0:1; other 2", ""},
+        // GPU-initiated networking lists HCAs, whatever network was chosen before (NCCL 2.28).
+        {"Assigned NET plugin Unheard to comm|NET/IB : Using [0]roce0:1/RoCE [RO]", "roce0:1; other 2", ""},
+    };
+    for (const auto& sign : signs) {
+        const auto log = read_log(with_unheard(sign.lines));
+        EXPECT_EQ(facts_of(log.processes.at(0)), sign.facts) << sign.lines;
+        EXPECT_EQ(test::listed(log.notes), sign.note) << sign.lines;
+    }
+    const auto direct = read_log(with_unheard("Using network Unheard", "/GDRDMA"));
+    EXPECT_EQ(facts_of(direct.processes.at(0)), "Unheard; rdma 1, gdr 1");
+    EXPECT_EQ(test::listed(direct.notes), "network Unheard counts as RDMA: its connections use GPUDirect");
+}
+
+TEST(NcclLog, WhatOneProcessSaysOfItsNetworkHoldsForAll) {
+    const auto of = [](const std::string& first, const std::string& second) {
+        const auto log = read_log(
+            "n01:100:1 [0] NCCL INFO " + first + "\n" +
+            "n01:100:1 [0] NCCL INFO Channel 00/0 : 0[0] -> 1[0] [send] via NET/Libfabric/0/GDRDMA\n"
+            "n02:100:1 [0] NCCL INFO " +
+            second + "\n" + "n02:100:1 [0] NCCL INFO Channel 00/0 : 0[0] -> 1[0] [receive] via NET/Libfabric/0\n");
+        return facts_of(log.processes.at(0)) + " | " + facts_of(log.processes.at(1));
+    };
+    const std::string efa = "NET/OFI Selected Provider is efa (found 16 nics)";
+    const std::string tcp = "NET/OFI Selected Provider is tcp (found 1 nics)";
+    EXPECT_EQ(of(efa, "NET/OFI Initializing"), "gdr 1 | rdma 1");
+    EXPECT_EQ(of("NET/OFI Initializing", efa), "gdr 1 | rdma 1");
+    EXPECT_EQ(of(efa, tcp), "gdr 1 | socket 1"); // its own word counts first
+    EXPECT_EQ(of("NET/OFI Initializing", "NET/OFI Initializing"), "gdr 1 | rdma 1");
+}
+
+TEST(NcclLog, WhatIsNotUnderstoodIsCounted) {
+    const auto unread = [](const std::string& text) { return read_log(info + text + "\n").unread_lines; };
+    EXPECT_EQ(unread("Channel 00/0 : 0[0] -> 8[0] [send] via NET/IB/0"), 0U);
+    EXPECT_EQ(unread("Channel 00/0 : 0[0] -> 8[0] [send] via NET/IB/0/GDR"), 1U);
+    EXPECT_EQ(unread("Channel 00/0 : 0[0] -> 8[0] [send] via a tunnel"), 1U);
+    EXPECT_EQ(unread("Channel 00/02 :    0   1   2   3"), 0U);
+    EXPECT_EQ(unread("Connected all rings"), 0U);
+    EXPECT_EQ(unread("Using network IBn02:1:1 [0] NCCL INFO Using network IB"), 2U); // torn, and of an unknown process
+}
+
+TEST(NcclLog, TheLastUnknownWarningIsQuoted) {
+    const auto last = [](const std::string& lines) {
+        std::string text;
+        for (const auto line : split(lines, '|')) {
+            text += "\nn01:1:1 [0] transport/x.cc:1 NCCL WARN " + std::string(line) + "\n";
+        }
+        return summary(read_log(text)).causes;
+    };
+    using Texts = std::vector<std::string>;
+    EXPECT_EQ(last("first|Cuda failure 'out of memory'"), Texts{"NCCL's last warning: Cuda failure 'out of memory'"});
+    EXPECT_EQ(
+        last("first|Duplicate GPU detected : rank 1 and rank 0"),
+        (Texts{"two ranks use the same GPU: give each its own (CUDA_VISIBLE_DEVICES)", "NCCL's last warning: first"}));
+    EXPECT_EQ(last("ANP plugin loaded successfully with telemetry disabled : /opt/librccl-anp.so"), Texts{});
+    EXPECT_EQ(last(std::string(300, 'x')).at(0).size(), std::string("NCCL's last warning: ...").size() + 200);
+}
+
+TEST(NcclLog, ARingThatClosesInsideANode) {
+    const auto ring = [](const std::string& edges, const std::string& via = "P2P/CUMEM") {
+        std::string text;
+        for (const auto edge : split(edges, ',')) {
+            text += std::string(edge).find(" -> ") == std::string::npos
+                        ? info + std::string(edge) + "\n"
+                        : info + ("Channel 00/0 : " + std::string(edge) + " via " + via + "\n");
+        }
+        return read_log(text).ring;
+    };
+    EXPECT_EQ(ring("0[0] -> 1[1],1[1] -> 2[2],2[2] -> 0[0]"), 3U);
+    EXPECT_EQ(ring("0[0] -> 1[1],1[1] -> 0[0]", "SHM/direct/direct"), 2U);
+    EXPECT_EQ(ring("0[0] -> 1[1],1[1] -> 2[2]"), 0U);
+    // Trees go both ways: they close no ring.
+    EXPECT_EQ(ring("0[0] -> 1[1],Connected all rings,1[1] -> 0[0]"), 0U);
+    EXPECT_EQ(ring("0[0] -> 1[1],1[1] -> 0[0]", "NET/IB/0"), 0U);
+    EXPECT_EQ(ring("0[0] -> 0[0]"), 0U);
 }
 
 TEST(NcclLog, ManyProcessesAndOneVersion) {
@@ -292,7 +422,7 @@ TEST(NcclLog, SummaryAddsUp) {
                          "n02:100:1 [0] NCCL INFO Using network Socket\n"
                          "n01:100:1 [0] NCCL INFO Channel 00/0 : 0[0] -> 2[0] [send] via NET/IB/0/GDRDMA\n"
                          "n01:100:1 [0] NCCL INFO Channel 00/0 : 0[0] -> 2[0] [send] via NET/IB/0\n"
-                         "n01:100:1 [0] NCCL INFO Channel 00/0 : 0[0] -> 2[0] [send] via NET/FasTrak/0\n"
+                         "n02:101:1 [1] NCCL INFO Channel 00/0 : 0[0] -> 2[0] [send] via NET/Unheard/0\n"
                          "n01:100:1 [0] NCCL INFO Channel 00/0 : 0[0] -> 2[0] via P2P/MNNVL\n"
                          "n01:100:1 [0] NCCL INFO Channel 00/0 : 0[0] -> 1[1] via P2P/CUMEM\n"
                          "n01:100:1 [0] NCCL INFO Channel 00 : 0[0] -> 1[1] via SHM/direct/direct\n"
