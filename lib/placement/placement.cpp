@@ -34,6 +34,10 @@ GpuNumbers better_order(const PlacementFacts& facts) {
         facts.gpus.size() < facts.masks.size()) {
         return {};
     }
+    if (facts.gpus.size() == facts.masks.size() &&
+        std::ranges::all_of(facts.masks, [&](const CpuSet& mask) { return mask == facts.masks.front(); })) {
+        return {}; // every order is as good
+    }
     GpuNumbers order = assign_gpus(costs_of(facts));
     if (count_distance(facts, order) >= count_distance(facts, identity(order.size()))) {
         return {};

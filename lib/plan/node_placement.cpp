@@ -6,6 +6,7 @@
 #include "lib/base/text.h"
 
 #include <algorithm>
+#include <set>
 
 namespace rdma_nccl {
 
@@ -170,8 +171,9 @@ NodePlacement place_ranks(const NodeFacts& facts, const Plan& plan, BindChoice b
         wanted.may_reorder = can_bind && may_reorder(facts, plan, node);
     }
     if (facts.step.job_id == 0) { // outside Slurm, nothing separates two jobs of a node
-        for (std::size_t i = 0; i < facts.fabric.gpus.size() && !node.gpus.empty(); ++i) {
-            if (!contains(node.gpus, std::optional(i))) {
+        const std::set seen(node.gpus.begin(), node.gpus.end());
+        for (std::size_t i = 0; i < facts.fabric.gpus.size() && !seen.empty(); ++i) {
+            if (!seen.contains(i)) {
                 wanted.others.push_back(place_of(facts.fabric.gpus[i], topology));
             }
         }

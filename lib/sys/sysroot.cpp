@@ -233,6 +233,22 @@ Result<std::string> SysRoot::resolve(std::string_view path) const {
     return real.empty() ? "/" : real;
 }
 
+Result<std::string> read_regular_file(const std::string& path, std::size_t most) {
+    const UniqueFd fd(::open(path.c_str(), read_flags));
+    struct stat status {};
+    if (!fd || ::fstat(fd.get(), &status) != 0) {
+        return fail(std::strerror(errno), errno);
+    }
+    if (!S_ISREG(status.st_mode)) {
+        return fail("it is no regular file, and may never end; name one", EINVAL);
+    }
+    auto text = read_all(fd.get(), path, most + 1, ShortRead::SaysNothing); // files of proc have no size
+    if (text && text->size() > most) {
+        return fail(format_text("it has more than {}", format_bytes(most)), EFBIG);
+    }
+    return text;
+}
+
 Result<void> replace_file(const std::string& path, std::string_view text, unsigned mode) {
     struct stat status {};
     if (::lstat(path.c_str(), &status) == 0 && !S_ISREG(status.st_mode)) {

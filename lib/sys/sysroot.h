@@ -78,6 +78,10 @@ private:
     std::shared_ptr<AccessLog> log_;
 };
 
+/// Reads a file of this machine that a user names. Fails, without the path in the message, if it is no regular file (a
+/// pipe or a device may never end) or has more than `most` bytes.
+Result<std::string> read_regular_file(const std::string& path, std::size_t most);
+
 /// Writes the whole file or nothing, even if the power fails: writes a new file in the same directory and renames it.
 /// `mode`: of the new file.
 Result<void> replace_file(const std::string& path, std::string_view text, unsigned mode);

@@ -61,10 +61,12 @@ public:
 
     std::vector<std::size_t> match() {
         for (capacity_ = 1; std::ranges::count(hca_of_, no_hca) > 0; ++capacity_) {
+            // What a search has tried in vain leads to no free HCA until there is more capacity: no other search tries
+            // it again. Else thousands of devices at a few HCAs would take time with the cube of their number.
+            std::vector<bool> in_vain(users_.size());
             for (std::size_t device = 0; device < hca_of_.size(); ++device) {
-                std::vector<bool> tried(users_.size());
-                if (hca_of_[device] == no_hca) {
-                    (void)find_hca(device, tried);
+                if (auto tried = in_vain; hca_of_[device] == no_hca && !find_hca(device, tried)) {
+                    in_vain = std::move(tried);
                 }
             }
         }

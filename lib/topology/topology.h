@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // A machine's CPUs and memory as plain values without hwloc's types, read with hwloc: of this machine, of a copied one
-// below a root, or from an XML file of hwloc. PCI devices are in lib/fabric/fabric.h.
+// below a root, or from an XML file of hwloc or NCCL. PCI devices are in lib/fabric/fabric.h.
 #pragma once
 
 #include "lib/base/cpu_set.h"
@@ -42,7 +42,7 @@ struct GpuLink {
     enum class Kind { NvLink, Xgmi };
 
     std::string gpu;  ///< its PCI address
-    std::string peer; ///< the other GPU's; empty: an NVSwitch, which connects all GPUs that have such an entry
+    std::string peer; ///< the other GPU's; empty: NVSwitches, which connect all GPUs that have such an entry
     Kind kind = Kind::NvLink;
     unsigned count = 0; ///< of links; 0: not known
 
@@ -53,9 +53,9 @@ struct GpuLink {
 struct Topology {
     std::vector<Core> cores; ///< in the order of the tree: neighbours share caches
     std::vector<NumaNode> numa_nodes;
-    unsigned packages = 1;
+    unsigned packages = 1;               ///< 0: NUMA nodes are all that is known, and each CPU counts as a core
     std::string source;                  ///< "hwloc 2.9.0" or a file name
-    std::vector<GpuLink> gpu_links = {}; ///< as far as known: from files, not from the running machine
+    std::vector<GpuLink> gpu_links = {}; ///< as far as known: no link is in it also where nothing tells
 
     /// Returns how NVLink or XGMI connects two GPUs, by their PCI addresses, or nullopt.
     [[nodiscard]] std::optional<GpuLink> link_between(std::string_view gpu, std::string_view peer) const;
@@ -95,7 +95,7 @@ struct Topology {
     }
 };
 
-/// A file below a root that holds its topology in hwloc's XML. If it exists, it is read instead of /sys.
+/// A file below a root that holds its topology in XML. If it exists, it is read instead of /sys.
 inline constexpr std::string_view topology_file = "/topology.xml";
 
 /// Reads CPUs, caches and memory. Skips hwloc's search for devices, which takes four times as long and queries drivers
@@ -106,11 +106,14 @@ Result<Topology> read_topology(const SysRoot& root);
 /// A machine of which there is only an XML file.
 struct XmlMachine {
     Topology topology;
-    Fabric fabric; ///< GPUs, and HCAs with the ports whose state the file has; no GIDs, no interfaces
+    Fabric fabric; ///< GPUs, HCAs with the ports whose state the file has, names and places of interfaces; no GIDs
+    std::string name = {};               ///< of the host; the file's, if that is not in it
+    std::vector<std::string> notes = {}; ///< on what the file does not tell
 };
+/// Reads a file of hwloc or NCCL. Fails with the path and the reason.
 Result<XmlMachine> read_topology_xml(const std::string& path);
 
-/// Returns the topology with devices in hwloc's XML, to be examined on another machine.
+/// Returns the topology with devices in XML, to be examined on another machine.
 Result<std::string> export_topology(const SysRoot& root);
 
 // How far a machine's devices and CPUs are from each other, in the steps that cost bandwidth.

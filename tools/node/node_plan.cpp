@@ -150,7 +150,7 @@ Result<Places> place(Places places, const NodeFacts& facts, const Plan& plan, Bi
     return places;
 }
 
-/// hwloc's file only shows which ports are active.
+/// A file only shows which ports are active.
 FabricChoice choose_active_ports(const Fabric& fabric) {
     FabricChoice choice;
     for (const auto& hca : fabric.hcas) {
@@ -158,7 +158,11 @@ FabricChoice choose_active_ports(const Fabric& fabric) {
             PortChoice& entry = choice.ports.emplace_back();
             entry.hca = hca.name;
             entry.port = port.number;
-            entry.rule = port.state == "ACTIVE" ? PortRule::Used : PortRule::NotActive;
+            const bool active = port.state == "ACTIVE";
+            entry.rule = active ? PortRule::Used : PortRule::NotActive;
+            entry.reason = active ? "is used: ACTIVE"
+                                  : format_text("is {}: left out; NCCL takes active ports only",
+                                                port.state.empty() ? "in no known state" : port.state);
         }
     }
     return choice;
@@ -236,11 +240,13 @@ Result<NodePlan> plan_by_xml(const std::string& path, const Settings& settings, 
     node.plan.layout.layout = Layout::Rank;
     node.plan.visible_gpus = node.facts.visible_gpus.count();
     node.plan.fabric = choose_active_ports(node.facts.fabric);
+    node.name = machine->name;
     const CpuSet all = machine->topology.cpus();
     return place({std::move(machine->topology), {}, {}, "all CPUs of the machine"}, node.facts, node.plan,
                  settings.bind, all, false, ranks)
         .map([&](Places places) {
             node.places = std::move(places);
+            append(node.places.placed.placement.notes, std::move(machine->notes));
             return std::move(node);
         });
 }

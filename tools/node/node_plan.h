@@ -38,6 +38,7 @@ struct NodePlan {
     Plan plan;
     std::vector<Variable> variables; ///< of the plan, and of the task if this process is one
     Places places;
+    std::string name = {}; ///< of the machine that a file describes
 
     /// Returns 0: good; 1: with warnings; 2: there are HCAs but none is usable; 3: no HCA.
     [[nodiscard]] int exit_code() const;
@@ -54,7 +55,7 @@ Result<NodePlan> plan_node(const SettingsOptions& options, const Settings& setti
                            const RanksWanted& ranks = {}, GidTables tables = GidTables::Expected,
                            Environment environment = Environment::from(environ));
 
-/// Plans a machine described by an XML file of hwloc. All its active ports count as used.
+/// Plans a machine described by an XML file of hwloc or NCCL. All its active ports count as used.
 Result<NodePlan> plan_by_xml(const std::string& path, const Settings& settings, const RanksWanted& ranks);
 
 /// Returns the host name from the root; for a copied tree, the name of the machine it was copied from.

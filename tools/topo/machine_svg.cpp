@@ -219,12 +219,15 @@ std::vector<Line> head_lines(const NodePlan& node, int width) {
     std::vector<Line> lines;
     const auto& topology = node.places.topology;
     const auto& problem = node.places.problem;
-    add_wrapped(lines, problem ? "warning" : "soft",
-                problem ? "CPUs not known: " + *problem
-                        : format_text("packages: {}, cores: {}, CPUs: {}, GPUs: {}, HCAs: {}", topology.packages,
-                                      topology.cores.size(), topology.cpus().size(), node.facts.fabric.gpus.size(),
-                                      node.facts.fabric.hcas.size()),
-                width);
+    add_wrapped(
+        lines, problem ? "warning" : "soft",
+        problem ? "CPUs not known: " + *problem
+                : format_text("{}CPUs: {}, GPUs: {}, HCAs: {}",
+                              topology.packages == 0
+                                  ? ""
+                                  : format_text("packages: {}, cores: {}, ", topology.packages, topology.cores.size()),
+                              topology.cpus().size(), node.facts.fabric.gpus.size(), node.facts.fabric.hcas.size()),
+        width);
     add_wrapped(lines, "soft",
                 "Numbers in colours are local ranks: on their GPUs (corners), their cores, and the first of their HCAs "
                 "(round). Grey cores belong to no rank or, darker, to several.",

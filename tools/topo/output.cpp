@@ -14,14 +14,63 @@ namespace rdma_nccl {
 namespace {
 
 constexpr std::string_view indent = "  ";
+constexpr std::size_t most_columns = 100;
+
+/// Returns "LABEL  TEXT", with the text in lines that all begin at column `at`.
+std::string hanging(std::string_view label, std::string_view text, std::size_t at) {
+    std::string lines;
+    std::string line(label);
+    line.resize(std::max(line.size() + 1, at), ' ');
+    for (const auto word : split_words(text)) {
+        if (line.size() + word.size() > most_columns && line.size() > at) {
+            lines += line.substr(0, line.find_last_not_of(' ') + 1) + "\n";
+            line.assign(at, ' ');
+        }
+        line += word;
+        line += ' ';
+    }
+    return lines + line.substr(0, line.find_last_not_of(' ') + 1) + "\n";
+}
+
+/// Returns a CPU list that fits into a table: with the kernel's stride ("0-38:1/2"), else cut.
+std::string cpus_text(const CpuSet& set) {
+    constexpr std::size_t longest = 30;
+    const auto list = set.list();
+    const auto cpus = set.cpus();
+    if (list.size() <= longest || cpus.size() < 3) {
+        return or_dash(printable(list, longest));
+    }
+    const auto step = cpus[1] - cpus[0];
+    for (std::size_t i = 2; i < cpus.size(); ++i) {
+        if (cpus[i] - cpus[i - 1] != step) {
+            return printable(list, longest);
+        }
+    }
+    return format_text("{}-{}:1/{}", cpus.front(), cpus.back(), step);
+}
+
+/// Returns as many names as fit, at least one: "mlx5_0:1,mlx5_1:1,+14".
+std::string names_text(const std::vector<std::string>& names, std::size_t width) {
+    std::string text;
+    for (std::size_t i = 0; i < names.size(); ++i) {
+        const auto rest = i + 1 == names.size() ? 0 : format_text(",+{}", names.size() - i - 1).size();
+        if (i > 0 && text.size() + 1 + names[i].size() + rest > width) {
+            return format_text("{},+{}", text, names.size() - i);
+        }
+        text += (i == 0 ? "" : ",") + names[i];
+    }
+    return text;
+}
 
 std::string heading(const NodePlan& node, const std::string& host) {
     if (node.places.problem) {
         return format_text("host {}: {}\n", or_dash(printable(host)), *node.places.problem);
     }
     const auto& topology = node.places.topology;
-    return format_text("host {}: {}, {}, {} ({})\n", or_dash(printable(host)),
-                       format_count(topology.packages, "package"), format_count(topology.cores.size(), "core"),
+    const auto parts = topology.packages == 0 ? format_count(topology.numa_nodes.size(), "NUMA node")
+                                              : format_text("{}, {}", format_count(topology.packages, "package"),
+                                                            format_count(topology.cores.size(), "core"));
+    return format_text("host {}: {}, {} ({})\n", or_dash(printable(host)), parts,
                        format_count(topology.cpus().size(), "CPU"), printable(topology.source));
 }
 
@@ -31,8 +80,10 @@ std::string numa_table(const Topology& topology) {
         if (node.special && node.memory_mib == 0) {
             continue; // a driver keeps it for memory that may be added
         }
-        rows.push_back({format_text("{}", node.number), node.special ? "-" : format_text("{}", node.package),
-                        node.special ? "none of its own" : or_dash(node.cpus.list()), memory_text(node.memory_mib)});
+        const bool known = topology.packages > 0;
+        rows.push_back({format_text("{}", node.number), node.special || !known ? "-" : format_text("{}", node.package),
+                        node.special ? "none of its own" : cpus_text(node.cpus),
+                        known ? memory_text(node.memory_mib) : "-"});
     }
     return aligned_table(rows, indent);
 }
@@ -43,7 +94,7 @@ struct GpuRow {
     std::optional<std::string> pci;
     std::optional<std::string> vendor;
     std::optional<int> numa_node;
-    std::string cpus;
+    CpuSet cpus;
     std::vector<std::string> nearest_hcas;
     std::optional<Distance> distance;
 };
@@ -57,7 +108,7 @@ void fields(auto& f, Row<GpuRow> /*row*/) {
     f("pci", "0000:53:00.0; null: not known", &GpuRow::pci);
     f("vendor", "nvidia or amd; null: not known", &GpuRow::vendor);
     f("numa_node", "null: not known", &GpuRow::numa_node);
-    f("cpus", "near to it: 0-3,8; empty: not known", &GpuRow::cpus);
+    f("cpus", "near to it: 0-3,8; empty: not known", [](const GpuRow& r) { return r.cpus.list(); });
     f("nearest_hcas", "ports that are equally near: mlx5_1:1", &GpuRow::nearest_hcas);
     f("distance", "to these: same-device, one-switch, several-switches, ... or unknown; null: there is no HCA",
       [](const GpuRow& r) { return name_if_any(r.distance); });
@@ -79,7 +130,7 @@ std::vector<GpuRow> gpu_rows(const NodePlan& node) {
             row.pci = gpu->pci;
             row.vendor = gpu->vendor;
             row.numa_node = gpu->numa_node;
-            row.cpus = place_of(*gpu, node.places.topology).cpus.list();
+            row.cpus = place_of(*gpu, node.places.topology).cpus;
         }
     }
     return rows;
@@ -87,27 +138,167 @@ std::vector<GpuRow> gpu_rows(const NodePlan& node) {
 
 std::string gpu_table(const NodePlan& node) {
     std::vector<TableRow> rows = {{"GPU", "PCI", "NUMA", "CPUS", "NEAREST HCAS", "THROUGH"}};
-    for (const auto& gpu : gpu_rows(node)) {
-        const bool known = node.places.placed.placement.nearness_known && !gpu.nearest_hcas.empty();
-        rows.push_back({printable(gpu.id, 16), gpu.pci.value_or("-"), number_text(gpu.numa_node), or_dash(gpu.cpus),
-                        known ? joined(gpu.nearest_hcas, ",") : "-",
-                        known ? std::string(distance_text(*gpu.distance)) : "-"});
+    const auto gpus = gpu_rows(node);
+    const auto is_known = [&](const GpuRow& gpu) {
+        return node.places.placed.placement.nearness_known && !gpu.nearest_hcas.empty();
+    };
+    for (const auto& gpu : gpus) {
+        rows.push_back({printable(gpu.id, 16), gpu.pci.value_or("-"), number_text(gpu.numa_node), cpus_text(gpu.cpus),
+                        "-", is_known(gpu) ? std::string(distance_text(*gpu.distance)) : "-"});
+    }
+    std::size_t width = 0; // of the table without the names
+    for (const auto line : split(aligned_table(rows, indent), '\n')) {
+        width = std::max(width, line.size());
+    }
+    constexpr std::size_t least = 12; // the title's
+    const auto room = least + most_columns - std::min(width, most_columns);
+    for (std::size_t i = 0; i < gpus.size(); ++i) {
+        rows[i + 1][4] = is_known(gpus[i]) ? names_text(gpus[i].nearest_hcas, room) : "-";
     }
     return rows.size() > 1 ? aligned_table(rows, indent) : "  none\n";
 }
 
-std::string distance_table(const NodePlacement& placed) {
-    std::vector<TableRow> rows = {TableRow{""}};
-    append(rows.front(), placed.ports);
-    for (std::size_t i = 0; i < placed.gpus.size(); ++i) {
-        auto& row = rows.emplace_back(TableRow{format_text("GPU{}", printable(placed.gpu_ids.at(i), 16))});
-        for (const auto distance : placed.placement.gpu_to_hca.at(i)) {
-            row.emplace_back(distance_word(distance));
+/// Beyond it there is no matrix of GPUs, which grows with the square: more than any node has, also in parts.
+constexpr std::size_t most_in_matrix = 128;
+
+/// Returns the distances between the GPUs over PCIe; an empty table if there are too many GPUs.
+DistanceTable between_gpus(const NodePlan& node) {
+    std::vector<Place> places;
+    for (std::size_t i = 0; i < node.places.placed.gpus.size(); ++i) {
+        const auto* const gpu = gpu_at(node, i);
+        places.push_back(gpu == nullptr ? Place() : place_of(*gpu, node.places.topology));
+    }
+    return places.size() > most_in_matrix ? DistanceTable() : distances_to_hcas(places, places, node.places.topology);
+}
+
+/// How NVLink or XGMI connects two of the GPUs that the ranks see; nullopt: it does not, or that is not known.
+std::optional<GpuLink> link_of(const NodePlan& node, std::size_t i, std::size_t j) {
+    const auto* const one = gpu_at(node, i);
+    const auto* const other = gpu_at(node, j);
+    return one == nullptr || other == nullptr || i == j ? std::nullopt
+                                                        : node.places.topology.link_between(one->pci, other->pci);
+}
+
+/// Returns GPUs and ports as rows, GPUs as columns: nodes have fewer GPUs than ports, whose names are longer. Columns
+/// that do not fit follow below.
+std::string distance_matrix(const NodePlan& node) {
+    const auto& placed = node.places.placed;
+    const auto gpus = mapped(placed.gpu_ids, [](const std::string& id) { return "GPU" + printable(id, 16); });
+    const auto between = gpus.size() > 1 ? between_gpus(node) : DistanceTable();
+    std::vector<TableRow> rows = {{""}};
+    append(rows.front(), gpus);
+    for (std::size_t i = 0; i < between.size(); ++i) {
+        auto& row = rows.emplace_back(TableRow{gpus[i]});
+        for (std::size_t j = 0; j < between.size(); ++j) {
+            const auto link = link_of(node, i, j);
+            row.push_back(i == j ? "X" : link ? link->word() : std::string(distance_word(between[i][j])));
         }
     }
-    return aligned_table(rows, indent) +
+    for (std::size_t hca = 0; hca < placed.ports.size(); ++hca) {
+        auto& row = rows.emplace_back(TableRow{placed.ports[hca]});
+        append(row, mapped(placed.placement.gpu_to_hca,
+                           [hca](const auto& distances) { return std::string(distance_word(distances.at(hca))); }));
+    }
+    constexpr std::size_t gap = 2; // between columns
+    const auto width = [](const TableRow& cells) { return std::ranges::max(cells, {}, &std::string::size).size(); };
+    const auto labels = width(mapped(rows, [](const TableRow& row) { return row.front(); }));
+    const auto fit = (most_columns - indent.size() - std::min(labels, most_columns / 2)) / (width(gpus) + gap);
+    std::string text;
+    for (std::size_t first = 1; first <= gpus.size(); first += fit) {
+        text += aligned_table(mapped(rows,
+                                     [&](const TableRow& row) {
+                                         TableRow part{row.front()};
+                                         for (auto i = first; i < std::min(first + fit, row.size()); ++i) {
+                                             part.push_back(row[i]);
+                                         }
+                                         return part;
+                                     }),
+                              indent);
+    }
+    return text +
            "  PIX: one PCIe switch or card, PXB: several switches, PHB: host bridge, NODE: NUMA node,\n"
-           "  PKG: another NUMA node of the package, SYS: another package\n";
+           "  PKG: another NUMA node of the package, SYS: another package, NV4: 4 NVLinks, XGMI: AMD's links\n" +
+           (gpus.size() > most_in_matrix ? format_text("  Between more than {} GPUs, none are shown.\n", most_in_matrix)
+            : gpus.size() > 1 && node.places.topology.gpu_links.empty()
+                ? "  No NVLink or XGMI is known between these GPUs: the words tell the way over PCIe.\n"
+                : "");
+}
+
+/// A port, or an HCA without ports, that NCCL is not told to use.
+struct LeftOut {
+    std::string port;
+    std::optional<std::string> rule;
+    std::string reason;
+};
+
+void fields(auto& f, Row<LeftOut> /*row*/) {
+    f("port", "mlx5_0:1; mlx5_0: it has no port", &LeftOut::port);
+    f("rule", "as in gids; null: it has no port", &LeftOut::rule);
+    f("reason", "in words", &LeftOut::reason);
+}
+
+std::vector<LeftOut> left_out(const NodePlan& node) {
+    std::vector<LeftOut> rows;
+    for (const auto& port : node.plan.fabric.ports) {
+        if (!port.used()) {
+            rows.push_back({port.name(), std::string(rule_name(port.rule)), port.reason});
+        }
+    }
+    for (const auto& hca : node.facts.fabric.hcas) {
+        if (hca.ports.empty()) {
+            rows.push_back({hca.name, std::nullopt, node.plan.fabric.reason_for(hca.name)});
+        }
+    }
+    return rows;
+}
+
+std::string left_out_text(const NodePlan& node) {
+    const auto rows = left_out(node);
+    std::size_t width = 0;
+    for (const auto& row : rows) {
+        width = std::max(width, row.port.size());
+    }
+    std::string text = rows.empty() ? "" : "\nHCA ports left out\n";
+    for (const auto& row : rows) {
+        text += hanging(std::string(indent) + row.port, printable(row.reason, 400), indent.size() + width + 2);
+    }
+    return text;
+}
+
+/// An interface of a PCI card without an HCA.
+struct PlainNic {
+    std::string name;
+    std::optional<std::string> pci;
+};
+
+void fields(auto& f, Row<PlainNic> /*row*/) {
+    f("name", "of the interface", &PlainNic::name);
+    f("pci", "0000:53:00.0; null: not known", &PlainNic::pci);
+}
+
+std::vector<PlainNic> nics_without_verbs(const NodePlan& node) {
+    const auto& fabric = node.facts.fabric;
+    const auto card_of = [](std::string_view path) { return path.substr(0, path.rfind('.')); };
+    std::vector<PlainNic> nics;
+    for (const auto& netdev : fabric.netdevs) {
+        const bool has_verbs = std::ranges::any_of(fabric.hcas, [&](const Hca& hca) { // a bond's may be one for a card
+            return (!hca.pci_path.empty() && card_of(hca.pci_path) == card_of(netdev.pci_path)) ||
+                   contains(hca.netdevs, netdev.name);
+        });
+        // Of a running machine, what has no PCI function is virtual; of a file, its place is not known.
+        const bool is_card = netdev.pci_path.empty() ? !node.name.empty() : !netdev.usb;
+        if (!has_verbs && is_card) {
+            nics.push_back({netdev.name, text_if_any(base_name(netdev.pci_path))});
+        }
+    }
+    return nics;
+}
+
+std::string nics_text(const NodePlan& node) {
+    const auto names = mapped(nics_without_verbs(node), [](const PlainNic& nic) {
+        return format_text("{} ({})", printable(nic.name, 32), nic.pci.value_or("no PCI address"));
+    });
+    return names.empty() ? "" : "\nNICs without verbs\n" + hanging("", joined(names), indent.size());
 }
 
 } // namespace
@@ -127,7 +318,7 @@ std::vector<std::string> names_at(const std::vector<std::string>& names, const s
 }
 
 TableRow rank_cells(const NodePlacement& placed, const RankPlacement& rank) {
-    return {or_dash(rank.cpus.list()),
+    return {cpus_text(rank.cpus),
             format_text("{}", rank.cores),
             placed.binds_cpus ? format_text("{}", rank.threads()) : "-",
             placed.binds_memory ? number_text(rank.memory_node) : "-",
@@ -154,9 +345,10 @@ std::string topo_text(const NodePlan& node, const std::string& host) {
         text += "\nNUMA nodes\n" + numa_table(node.places.topology);
     }
     text += "\nGPUs\n" + gpu_table(node);
-    if (!placed.ports.empty() && !placed.gpus.empty()) {
-        text += "\ndistances from GPUs to HCAs\n" + distance_table(placed);
+    if (placed.gpus.size() + std::min<std::size_t>(placed.ports.size(), 1) > 1 && !placed.gpus.empty()) {
+        text += "\ndistances of GPUs and HCAs\n" + distance_matrix(node);
     }
+    text += left_out_text(node) + nics_text(node);
     text +=
         format_text("\nranks: {} ({})\n", binding_why(placed), node.places.masks_source) + ranks_table(node, indent);
     if (!placed.placement.gpu_order.empty()) {
@@ -199,6 +391,35 @@ std::vector<HcaRow> hca_rows(const NodePlan& node) {
             row.pci = text_if_any(hca->pci);
             row.numa_node = hca->numa_node;
             row.cpus = place_of(*hca, node.places.topology).cpus.list();
+        }
+    }
+    return rows;
+}
+
+/// Two GPUs that the ranks see, and the links between them.
+struct LinkRow {
+    std::string gpu;
+    std::string peer;
+    GpuLink link;
+};
+
+void fields(auto& f, Row<LinkRow> /*row*/) {
+    f("gpu", "its id", &LinkRow::gpu);
+    f("peer", "the other's id", &LinkRow::peer);
+    f("kind", "nvlink or xgmi",
+      [](const LinkRow& r) { return std::string_view(r.link.kind == GpuLink::Kind::Xgmi ? "xgmi" : "nvlink"); });
+    f("count", "of links; null: not known",
+      [](const LinkRow& r) { return r.link.count == 0 ? std::nullopt : std::optional(r.link.count); });
+}
+
+std::vector<LinkRow> link_rows(const NodePlan& node) {
+    const auto& ids = node.places.placed.gpu_ids;
+    std::vector<LinkRow> rows;
+    for (std::size_t i = 0; i < ids.size() && ids.size() <= most_in_matrix; ++i) {
+        for (std::size_t j = i + 1; j < ids.size(); ++j) {
+            if (auto link = link_of(node, i, j)) {
+                rows.push_back({ids[i], ids[j], std::move(*link)});
+            }
         }
     }
     return rows;
@@ -259,12 +480,12 @@ struct TopoReport {
 
 void fields(auto& f, Row<TopoReport> /*row*/) {
     f("schema", "1", [](const TopoReport& /*r*/) { return 1U; });
-    f("host", "this node", [](const TopoReport& r) { return r.host; });
+    f("host", "this node, or the name in the file, or the file's", [](const TopoReport& r) { return r.host; });
     f("source", "of the topology: hwloc 2.9.0, or a file's name",
       [](const TopoReport& r) { return r.topology.source; });
     f("problem", "why there is no topology; null: there is one",
       [](const TopoReport& r) { return r.node.places.problem; });
-    f("packages", "how many there are", [](const TopoReport& r) { return r.topology.packages; });
+    f("packages", "how many there are; 0: not known", [](const TopoReport& r) { return r.topology.packages; });
     f("cores", "physical ones", [](const TopoReport& r) { return r.topology.cores.size(); });
     f("cpus", "that are online: 0-63", [](const TopoReport& r) { return r.topology.cpus().list(); });
     f("numa_nodes", "", [](const TopoReport& r) -> const std::vector<NumaNode>& { return r.topology.numa_nodes; });
@@ -272,6 +493,12 @@ void fields(auto& f, Row<TopoReport> /*row*/) {
     f("hcas", "ports that NCCL uses", [](const TopoReport& r) { return hca_rows(r.node); });
     f("distances", "for each of gpus, those to each of hcas",
       [](const TopoReport& r) { return distance_names(r.placed.placement.gpu_to_hca); });
+    f("left_out", "ports that NCCL does not use", [](const TopoReport& r) { return left_out(r.node); });
+    f("nics_without_verbs", "", [](const TopoReport& r) { return nics_without_verbs(r.node); });
+    f("gpu_distances", "over PCIe, for each of gpus, those to each; empty: more than 128 GPUs",
+      [](const TopoReport& r) { return distance_names(between_gpus(r.node)); });
+    f("gpu_links", "NVLink and XGMI, as far as known: a file may tell",
+      [](const TopoReport& r) { return link_rows(r.node); });
     f("tells_nearness", "false: all HCAs are alike to all GPUs",
       [](const TopoReport& r) { return r.placed.placement.nearness_known; });
     f("ranks", "", [](const TopoReport& r) { return rank_rows(r.placed); });

@@ -103,9 +103,10 @@ std::vector<Device> find_devices(const NodePlan& node) {
     const auto& fabric = node.facts.fabric;
     const auto& topology = node.places.topology;
     std::vector<Device> devices;
+    const auto online = topology.cpus();
     const auto add = [&](Place place, Part part) {
         if (!topology.cores.empty()) {
-            place.cpus &= topology.cpus(); // the kernel also counts CPUs that are offline
+            place.cpus &= online; // the kernel also counts CPUs that are offline
         }
         devices.push_back({std::move(place.pci_path), {}, place.cpus, std::move(part)});
     };
@@ -262,7 +263,9 @@ void add_shares(const NodePlacement& placed, const CpuSet& there, std::vector<Pa
         const auto known = std::ranges::find(parts.begin() + begin, parts.end(), cpus, &Part::label);
         auto& share = known == parts.end() ? parts.emplace_back(Part{PartKind::Share, cpus}) : *known;
         share.ranks.push_back(i);
-        share.hint = format_text("{}: CPUs {}", ranks_text(share.ranks), printable(cpus, 160));
+    }
+    for (auto& share : std::span(parts).subspan(static_cast<std::size_t>(begin))) {
+        share.hint = format_text("{}: CPUs {}", ranks_text(share.ranks), printable(share.label, 160));
     }
 }
 
@@ -295,9 +298,9 @@ Part numa_part(const NodePlan& node, const NumaNumber& number, const Cores& core
     const auto* numa = number ? node.places.topology.find_numa_node(*number) : nullptr;
     Part part{PartKind::Numa, number ? format_text("NUMA node {}", *number) : "no NUMA node",
               format_text("{}CPUs {}",
-                          numa == nullptr         ? ""
-                          : numa->memory_mib == 0 ? "no memory, "
-                                                  : memory_text(numa->memory_mib) + ", ",
+                          numa == nullptr || node.places.topology.packages == 0 ? ""
+                          : numa->memory_mib == 0                               ? "no memory, "
+                                                                                : memory_text(numa->memory_mib) + ", ",
                           printable(cpus.list(), 24))};
     part.hint =
         format_text("{}, {}, CPUs {}", part.label, format_count(cores.size(), "core"), printable(cpus.list(), 160));
@@ -345,9 +348,10 @@ Part package_part(const NodePlan& node, const Cores& members, std::vector<Device
         packages.insert(core->package);
     }
     Part part{PartKind::Package,
-              packages.size() == 1  ? format_text("Package {}", *packages.begin())
-              : packages.size() < 5 ? "Packages " + number_list(packages)
-                                    : format_count(packages.size(), "package"),
+              node.places.topology.packages == 0 ? "Packages not known"
+              : packages.size() == 1             ? format_text("Package {}", *packages.begin())
+              : packages.size() < 5              ? "Packages " + number_list(packages)
+                                                 : format_count(packages.size(), "package"),
               format_count(members.size(), "core")};
     for (const auto& [numa, of_node] : cores) {
         part.parts.push_back(numa_part(node, numa, of_node, trees));

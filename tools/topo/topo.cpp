@@ -30,10 +30,10 @@ Result<int> run_topo(const TopoOptions& options, const Settings& settings) {
     }
     auto& node = *planned;
     const auto root = SysRoot::open(settings.root);
-    if (here && root) {
+    if (here && root && node.places.topology.gpu_links.empty()) { // a copied machine's file may tell
         node.places.topology.gpu_links = read_gpu_links(*root, node.facts.fabric.gpus, usual_timeout);
     }
-    const auto host = here ? root.map(host_name_of).value_or("") : std::string(base_name(options.xml));
+    const auto host = here ? root.map(host_name_of).value_or("") : node.name;
     if (const int error = options.svg.empty() ? 0 : overwrite_file(options.svg, topo_svg(node, host)); error != 0) {
         return os_failure("--svg " + printable(options.svg), error);
     }
@@ -64,7 +64,9 @@ void add_topo_command(const Subcommand& app, int& exit_code) {
                 "as if Slurm had given these CPUs: 0-15, or one list for each rank, 0-7/8-15")
         .type_name("LIST")
         .not_empty();
-    command.option("--xml", options->xml, "hwloc's XML topology of another machine (lstopo FILE.xml)")
+    command
+        .option("--xml", options->xml,
+                "show another machine, by its topology of hwloc (lstopo FILE.xml) or NCCL (NCCL_TOPO_DUMP_FILE)")
         .type_name("FILE")
         .not_empty();
     run_with_settings(command, options->settings, exit_code,

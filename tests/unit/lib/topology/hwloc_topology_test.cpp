@@ -18,38 +18,8 @@
 #include <stdexcept>
 #include <string>
 
-#ifdef __SANITIZE_ADDRESS__ // g++
-#define WITH_LEAK_CHECK
-#elif defined(__has_feature) // clang++
-#if __has_feature(address_sanitizer)
-#define WITH_LEAK_CHECK
-#endif
-#endif
-
-#ifdef WITH_LEAK_CHECK
-#include <sanitizer/lsan_interface.h>
-#endif
-
 namespace rdma_nccl {
 namespace {
-
-/// hwloc (2.9) does not free what it has read of a file that it then gives up: that is no leak of ours.
-class ForgetfulHwloc {
-public:
-#ifdef WITH_LEAK_CHECK
-    ForgetfulHwloc() {
-        __lsan_disable();
-    }
-    ~ForgetfulHwloc() {
-        __lsan_enable();
-    }
-#else
-    ForgetfulHwloc() {}  // NOLINT(modernize-use-equals-default): a variable of it counts as used
-    ~ForgetfulHwloc() {} // NOLINT(modernize-use-equals-default)
-#endif
-    ForgetfulHwloc(const ForgetfulHwloc&) = delete;
-    ForgetfulHwloc& operator=(const ForgetfulHwloc&) = delete;
-};
 
 #ifdef HAVE_HWLOC
 
@@ -64,6 +34,12 @@ XmlMachine machine(const std::string& name) {
 std::string text_of(const std::string& name) {
     std::ifstream file("tests/data/topology/" + name + ".xml");
     return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
+}
+
+void replace(std::string& text, const std::string& from, const std::string& to) {
+    const auto at = text.find(from);
+    ASSERT_NE(at, std::string::npos) << from;
+    text.replace(at, from.size(), to);
 }
 
 /// "2x56x2, 2 NUMA nodes, 8 GPUs, 11 HCAs", as the table in the README has it.
@@ -146,12 +122,6 @@ TEST(HwlocTopology, MemoryOfDevicesIsSpecial) {
         }
     }
     EXPECT_EQ(plain, (std::set<unsigned>{0, 1, 2, 3}));
-}
-
-void replace(std::string& text, const std::string& from, const std::string& to) {
-    const auto at = text.find(from);
-    ASSERT_NE(at, std::string::npos) << from;
-    text.replace(at, from.size(), to);
 }
 
 TEST(HwlocTopology, MemoryThatIsNearToTheWholeMachineIsSpecial) {
@@ -256,6 +226,36 @@ TEST(HwlocTopology, AmdsGpusAreInTheOrderOfTheirOpenClDevices) {
               (Addresses{"0000:11:00.0", "0000:21:00.0", "0000:31:00.0"}));
 }
 
+TEST(HwlocTopology, InterfacesAreRead) {
+    const auto fabric = machine("dgx-h100").fabric;
+    const auto* const netdev = fabric.find_netdev("eno3");
+    ASSERT_NE(netdev, nullptr);
+    EXPECT_TRUE(netdev->pci_path.starts_with("/sys/devices/pci")) << netdev->pci_path;
+}
+
+TEST(HwlocTopology, LinksOfGpusAreReadWhereNvmlToldThem) {
+    // As lstopo with NVML writes it: the bandwidth between the OS devices of two GPUs, four links of 25 GB/s.
+    std::string text = text_of("two-gpus");
+    const std::string gpu = "[10de:0001] 00\" pci_link_speed=\"31.507692\"";
+    for (const auto* const number : {"9001", "9002"}) {
+        replace(text, gpu + "/>",
+                gpu + "><object type=\"OSDev\" gp_index=\"" + number +
+                    "\" name=\"nvml\" subtype=\"NVML\" osdev_type=\"1\"/></object>");
+    }
+    replace(text, "</topology>",
+            "<distances2 type=\"OSDev\" nbobjs=\"2\" kind=\"9\" name=\"NVLinkBandwidth\" indexing=\"gp\">"
+            "<indexes length=\"10\">9001 9002 </indexes>"
+            "<u64values length=\"30\">1000000 100000 100000 1000000 </u64values></distances2></topology>");
+    test::Tree tree;
+    tree.file("/nvlink.xml", text);
+    const auto read = read_topology_xml(tree.at("/nvlink.xml").string());
+    ASSERT_TRUE(read) << read.error().message;
+    ASSERT_EQ(read->fabric.gpus.size(), 2U);
+    const auto link = read->topology.link_between(read->fabric.gpus[0].pci, read->fabric.gpus[1].pci);
+    ASSERT_TRUE(link);
+    EXPECT_EQ(link->word(), "NV4");
+}
+
 TEST(HwlocTopology, PortsAreActiveWhereTheFileSaysSo) {
     const auto fabric = machine("dgx-h100").fabric;
     const auto* hca = fabric.find_hca("mlx5_0");
@@ -272,7 +272,6 @@ std::string complaints(const std::function<void()>& run) {
 }
 
 TEST(HwlocTopology, FilesThatAreNoneAreAnErrorThatNamesThem) {
-    const ForgetfulHwloc forgetful;
     test::Tree tree;
     const std::string whole = text_of("one-gpu");
     tree.file("/empty.xml", "").file("/text.xml", "no topology\n").file("/other.xml", "<?xml version=\"1.0\"?><a/>\n");
@@ -281,14 +280,13 @@ TEST(HwlocTopology, FilesThatAreNoneAreAnErrorThatNamesThem) {
          {"/missing.xml", "/empty.xml", "/text.xml", "/other.xml", "/half.xml", "/directory.xml"}) {
         std::optional<Result<XmlMachine>> read;
         const std::string path = tree.at(name).string();
-        complaints([&] { read = read_topology_xml(path); });
+        EXPECT_EQ(complaints([&] { read = read_topology_xml(path); }), "");
         ASSERT_FALSE(*read) << name;
         EXPECT_EQ(read->error().message.find(path + ": "), 0U) << read->error().message;
     }
 }
 
 TEST(HwlocTopology, ADamagedFileIsAnErrorOrATopologyNeverACrash) {
-    const ForgetfulHwloc forgetful;
     test::Tree tree;
     const std::string whole = text_of("one-gpu");
     std::size_t errors = 0;
@@ -296,9 +294,33 @@ TEST(HwlocTopology, ADamagedFileIsAnErrorOrATopologyNeverACrash) {
         std::string damaged = whole;
         damaged.erase(damaged.size() * i / 41, 7);
         tree.file("/damaged.xml", damaged);
-        complaints([&] { errors += read_topology_xml(tree.at("/damaged.xml").string()) ? 0U : 1U; });
+        EXPECT_EQ(complaints([&] { errors += read_topology_xml(tree.at("/damaged.xml").string()) ? 0U : 1U; }), "");
     }
     EXPECT_GT(errors, 10U);
+}
+
+/// The reason against one-gpu with the first `from` changed to `to`; "" if there is none.
+std::string problem_of(const std::string& from, const std::string& to) {
+    std::string text = text_of("one-gpu");
+    replace(text, from, to);
+    test::Tree tree;
+    tree.file("/changed.xml", text);
+    const auto path = tree.at("/changed.xml").string();
+    const auto read = read_topology_xml(path);
+    return read ? "" : read.error().message.substr(path.size() + 2);
+}
+
+TEST(HwlocTopology, AFileThatCrashesHwlocIsAnError) {
+    const auto problem = problem_of(" complete_cpuset=\"0x00000001\"", ""); // of a cache: hwloc 2.9 ends with SIGSEGV
+    EXPECT_TRUE(problem.empty() || problem.ends_with(" crashed when it read it: the file is damaged or too large"))
+        << problem;
+}
+
+TEST(HwlocTopology, HwlocsOwnReasonsArePassedOn) {
+    const auto without = problem_of(" cpuset=", " cpus=");
+    EXPECT_TRUE(without.ends_with(" cannot read it: invalid normal object Machine P#0 without cpuset")) << without;
+    const auto newer = problem_of("<topology version=\"2.0\">", "<topology version=\"9.1\">");
+    EXPECT_EQ(newer.find("XML version 9.1, this libhwloc (hwloc "), 0U) << newer;
 }
 
 TEST(HwlocTopology, ATreeWithoutCpusIsAnErrorAndNothingIsPrinted) {

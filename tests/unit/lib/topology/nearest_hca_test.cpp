@@ -54,6 +54,14 @@ TEST(NearestHca, TiesAreSpreadEvenly) {
     }
 }
 
+TEST(NearestHca, ThousandsOfDevicesAreSpreadInTheTimeOfATest) {
+    std::vector<std::size_t> load(8);
+    for (const auto first : firsts_of(all_at(near, 4096, load.size()))) { // took a minute, with the cube of them
+        ++load[first];
+    }
+    EXPECT_EQ(load, std::vector<std::size_t>(8, 512));
+}
+
 TEST(NearestHca, WhoHasNoChoiceIsNotCrowded) {
     EXPECT_EQ(firsts_of({{near, near, near}, {near, far, far}, {far, near, far}}), (std::vector<std::size_t>{2, 0, 1}));
     EXPECT_EQ(firsts_of({{near, near}, {near, far}}), (std::vector<std::size_t>{1, 0}));
