@@ -38,7 +38,10 @@ void report_plan(const NodeState& state) {
             state.report(line);
         }
     } else if (state.has_rank_zero && !state.reported_by_srun) {
-        state.report(plan_summary(state.plan, state.facts.step));
+        state.report(plan_summary(state.plan, state.facts));
+    }
+    if (const auto hint = lone_step_hint(state.plan, state.facts, state.settings)) {
+        state.report(*hint);
     }
     auto own_warnings = state.warnings; // srun has reported the others, for all nodes together
     std::erase_if(own_warnings, [&reported = state.reported_warnings](const std::string& warning) {
@@ -61,7 +64,7 @@ void report_plan(const NodeState& state) {
 /// On a node that may have rank 0: holds the ports of its own plan, or others. Ports that cannot be held matter only
 /// on the head, so these warnings are kept apart until the head is known.
 void hold_ports_of_step(NodeState& state, const SpankHandle& host, BlockChoice choice) {
-    if (!state.settings.hold || !host.has_task_zero() || state.facts.step.job_id == 0) {
+    if (!state.settings.hold || !host.has_task_zero() || state.facts.step.job_id == 0 || !state.plan.meets()) {
         return;
     }
     const auto range =
@@ -220,7 +223,7 @@ std::vector<Variable> NodeState::variables() const {
 
 std::vector<std::uint16_t> NodeState::ports_of_rank_zero() const {
     const auto& block = plan.port;
-    if (!has_rank_zero || block.first == 0) {
+    if (!has_rank_zero || block.first == 0 || !plan.meets()) {
         return {};
     }
     std::vector<std::uint16_t> ports{block.first};

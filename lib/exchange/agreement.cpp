@@ -49,17 +49,18 @@ std::string summary(Reports reports, const Agreement& first) {
     for (const auto& report : reports) {
         tasks += report.tasks;
     }
-    std::string text = format_text("{} layout, {} on {}", layout_name(first.layout), format_count(tasks, "task"),
-                                   format_count(reports.size(), "node"));
-    if (first.ranks) {
-        text += format_text(", {}", format_count(first.ranks->total, "rank"));
-    }
-    const auto head = first.head ? first.head : reports.front().plan_head;
-    const std::string port = first.block ? format_text("{}", first.block->first) : "none";
-    const std::string address = head                                 ? head->bracketed()
-                                : reports.front().plan_head_is_given ? "MASTER_ADDR as set"
-                                                                     : "none";
-    return text + format_text(", head {} ({}:{}), {}", first.head_node, address, port, reports.front().fabric);
+    const auto& head = reports.front();
+    const auto address = first.head ? first.head : head.plan_head;
+    return format_summary({.layout = first.layout,
+                           .alone = head.alone,
+                           .tasks = tasks,
+                           .nodes = reports.size(),
+                           .ranks = first.ranks ? first.ranks->total : 0,
+                           .head_node = first.head_node,
+                           .address = !head.users_head.empty() ? head.users_head : address ? address->text() : "",
+                           .port = first.block ? format_text("{}", first.block->first) : "none",
+                           .is_users_head = !head.users_head.empty(),
+                           .fabric = head.fabric});
 }
 
 std::string memlock_of(const NodeReport& report) {
@@ -282,7 +283,8 @@ ExchangeOutcome agree(std::span<const NodeReport> reports, std::span<const HeadC
     if (settings.strict && fault != outcome.findings.end()) {
         common.strict_fault = fault->line();
     }
-    const auto shares = share_ranks(reports, common.layout);
+    const auto shares =
+        reports.front().alone.empty() ? share_ranks(reports, common.layout) : std::vector<RankShare>();
     if (settings.hosts != HostsChoice::Off) {
         outcome.hosts = hosts_table(reports, common.head, shares);
     }

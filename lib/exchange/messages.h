@@ -73,6 +73,7 @@ struct NodeReport {
     unsigned step_nodes = 0; ///< SLURM_STEP_NUM_NODES, over all components; 0: unknown
     unsigned gpus = 0;       ///< visible GPUs
     Layout layout = Layout::Rank;
+    std::string alone{}; ///< why its tasks meet no others (LayoutChoice::alone); empty: they do
     unsigned cpus = 1;
     std::optional<std::uint64_t> memlock_kib; ///< the limit that its tasks get; absent: unlimited
     unsigned hcas = 0;
@@ -82,6 +83,7 @@ struct NodeReport {
     std::vector<ReportedAddress> addresses;
     std::optional<IpAddress> plan_head; ///< MASTER_ADDR of the node's own plan
     bool plan_head_is_given = false;    ///< set by head= or by the user's MASTER_ADDR; plan_head is absent for a name
+    std::string users_head{};           ///< the user's MASTER_ADDR, as it is written; empty: none
     std::string plan_head_why;
     std::optional<PortBlock> block;    ///< of the node with task 0; the ports are held, unless hold=off
     std::uint16_t listener = 0;        ///< the port where it answers connection tests; 0: none

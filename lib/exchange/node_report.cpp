@@ -51,7 +51,8 @@ NodeReport make_report(const NodeFacts& facts, const Plan& plan, std::string nod
     for (const auto& hca : facts.fabric.hcas) {
         report.active_ports += static_cast<unsigned>(std::ranges::count(hca.ports, "ACTIVE", &Port::state));
     }
-    report.fabric = fabric_summary(plan.fabric);
+    report.fabric = fabric_summary(facts, plan.fabric);
+    report.alone = plan.layout.alone;
     for (const auto* choice : plan.fabric.used()) {
         if (const Port* const port = facts.fabric.find_port(choice->hca, choice->port)) {
             report.ports.push_back(report_port(facts.fabric, *choice, *port));
@@ -65,6 +66,7 @@ NodeReport make_report(const NodeFacts& facts, const Plan& plan, std::string nod
             }
         }
     }
+    report.users_head = plan.users_head.value_or("");
     report.plan_head = plan.users_head ? IpAddress::parse(*plan.users_head) : plan.head.address;
     report.plan_head_is_given = plan.users_head || plan.head.source == "setting";
     report.plan_head_why = plan.users_head ? "MASTER_ADDR was set before" : plan.head.why;

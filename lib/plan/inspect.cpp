@@ -24,27 +24,30 @@ void fields(auto& f, Is<Resolution> auto& m) {
     f("problem", m.problem);
 }
 
-/// A message that carries NcclConf.
-struct ConfFiles {
-    static constexpr std::string_view message_name = "conf";
+/// A message that carries NcclConf and the text of the program's script.
+struct UsersFiles {
+    static constexpr std::string_view message_name = "files";
     struct Entry {
         std::string name;
         std::string value;
         std::string file;
     };
     std::vector<Entry> entries;
+    std::string script;
 };
 
-void fields(auto& f, Is<ConfFiles::Entry> auto& m) {
-    constexpr std::size_t max_text = 65536;
+constexpr std::size_t max_text = 65536;
+
+void fields(auto& f, Is<UsersFiles::Entry> auto& m) {
     f("name", raw(m.name), max_text);
     f("value", raw(m.value), max_text);
     f("file", raw(m.file), max_text);
 }
 
-void fields(auto& f, Is<ConfFiles> auto& m) {
+void fields(auto& f, Is<UsersFiles> auto& m) {
     constexpr std::size_t max_entries = 10'000;
     f("entries", m.entries, max_entries);
+    f("script", raw(m.script), max_text);
 }
 
 namespace {
@@ -76,9 +79,24 @@ std::string home_directory(const Environment& environment) {
     return found->pw_dir;
 }
 
-void read_conf_files(const SysRoot& root, NodeFacts& facts, std::chrono::milliseconds timeout) {
-    const std::function<ConfFiles()> read = [&] {
-        ConfFiles files;
+/// Returns the text of a small regular file of this machine, and an empty text for anything else, as a binary. slurmstepd
+/// calls this with the effective ids of the job's user, and in the step's working directory (Slurm's mgr.c changes to it
+/// before spank_user()).
+std::string read_script(const std::string& path) {
+    struct stat status {};
+    const bool is_small = !path.empty() && ::stat(path.c_str(), &status) == 0 && S_ISREG(status.st_mode) &&
+                          static_cast<std::size_t>(status.st_size) <= max_text;
+    const auto live = is_small ? SysRoot::open("/") : fail("");
+    const std::string absolute = path.starts_with('/') ? path : "/proc/self/cwd/" + path;
+    const auto text = live ? live->read(absolute, max_text).value_or("") : "";
+    return text.find('\0') == std::string::npos ? text : "";
+}
+
+/// Reads what the user wrote.
+void read_users_files(const SysRoot& root, NodeFacts& facts, std::chrono::milliseconds timeout) {
+    const std::function<UsersFiles()> read = [&] {
+        UsersFiles files;
+        files.script = read_script(facts.program.script);
         for (const auto& [name, value] : read_nccl_conf(root, facts.environment, home_directory(facts.environment))) {
             files.entries.push_back({name, value.value, value.file});
         }
@@ -92,6 +110,7 @@ void read_conf_files(const SysRoot& root, NodeFacts& facts, std::chrono::millise
                         std::chrono::duration_cast<std::chrono::seconds>(timeout).count()));
         return;
     }
+    facts.program = classify_script(facts.program, files->script, facts.step.program, facts.environment);
     for (const auto& entry : files->entries) {
         facts.nccl_conf.emplace(entry.name, NcclConfValue{entry.value, entry.file});
     }
@@ -104,7 +123,7 @@ unsigned count_allowed_cpus() {
 }
 
 void inspect_files(const SysRoot& root, NodeFacts& facts, std::chrono::milliseconds timeout, GidTables tables) {
-    read_conf_files(root, facts, timeout);
+    read_users_files(root, facts, timeout);
     const auto problems = std::exchange(facts.fabric.problems, {});
     const auto unresponsive = timeout.count() > 0 ? find_unresponsive_hcas(root, timeout) : UnresponsiveHcas();
     facts.fabric =
@@ -140,7 +159,7 @@ Result<NodeFacts> inspect_node(const Settings& settings, const Environment& envi
     facts.step = read_step(environment, std::move(program));
     facts.head_is_to_be_agreed = head_is_to_be_agreed;
     facts.head_node = find_head_node(facts.step);
-    facts.program = classify_program(facts.step.program);
+    facts.program = classify_program(facts.step.program, environment);
     inspect_files(*root, facts, timeout, settings.gid ? GidTables::Whole : tables);
     facts.visible_gpus = find_visible_gpus(environment, [&facts] { return facts.fabric.count_gpus(); });
     facts.allowed_cpus = count_allowed_cpus();

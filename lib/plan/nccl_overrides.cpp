@@ -113,12 +113,21 @@ void judge_interface(const NodeFacts& facts, MessageGroups& sentences) {
     }
 }
 
-void judge_transport(const NodeFacts& facts, MessageGroups& sentences) {
+/// Returns which of the user's variables keep NCCL from RDMA, with their values.
+std::vector<std::string> socket_overrides(const NodeFacts& facts) {
+    std::vector<std::string> found;
     if (nccl_number(nccl_override(facts, "NCCL_IB_DISABLE")).value_or(0) != 0) {
-        sentences.add("disable", "", format_text("{} stays: NCCL will use sockets", as_set(facts, "NCCL_IB_DISABLE")));
+        found.push_back(as_set(facts, "NCCL_IB_DISABLE"));
     }
     if (lower_case(nccl_override(facts, "NCCL_NET").value_or("")) == "socket") {
-        sentences.add("net", "", format_text("{} stays: NCCL will use sockets", as_set(facts, "NCCL_NET")));
+        found.push_back(as_set(facts, "NCCL_NET"));
+    }
+    return found;
+}
+
+void judge_transport(const NodeFacts& facts, MessageGroups& sentences) {
+    for (const auto& variable : socket_overrides(facts)) {
+        sentences.add(variable, "", format_text("{} stays: NCCL will use sockets", variable));
     }
 }
 
@@ -164,6 +173,25 @@ void model_effective(const NodeFacts& facts, const Settings& settings, FabricCho
             }
         }
     }
+}
+
+std::string fabric_summary(const NodeFacts& facts, const FabricChoice& fabric) {
+    const auto ports = ports_in_use(facts, fabric);
+    const auto sockets = socket_overrides(facts);
+    const std::string by = nccl_override(facts, hca_variable) ? " by " + as_set(facts, hca_variable) : "";
+    if (ports.empty() || !sockets.empty()) {
+        return sockets.empty() ? "no HCA" + by : "sockets by " + sockets.front();
+    }
+    std::string gids = ", GID index per port";
+    if (ports.front().port->link_layer == LinkLayer::InfiniBand) {
+        gids = ", InfiniBand";
+    } else if (const auto variable = gid_override(facts)) {
+        gids = ", GID by " + as_set(facts, *variable);
+    } else if (fabric.common_gid_index && by.empty()) {
+        gids = format_text(", GID index {}", *fabric.common_gid_index);
+    }
+    return format_text("{} ({}{}){}{}", format_count(ports.size(), "HCA port"), ports.front().name(),
+                       ports.size() == 1 ? "" : (ports.size() == 2 ? "," : "..") + ports.back().name(), by, gids);
 }
 
 std::vector<std::string> judge_nccl_overrides(const NodeFacts& facts, const FabricChoice& choice) {

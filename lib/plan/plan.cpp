@@ -36,7 +36,7 @@ void warn_about_head(Plan& plan, const NodeFacts& facts, const Settings& setting
     if (asked_later && !plan.head.address && !plan.head.warnings.empty()) {
         plan.head.warnings.pop_back(); // the warning that there is no address: the nodes will agree on one
     }
-    if (plan.users_head || facts.step.job_id == 0) {
+    if (plan.users_head || facts.step.job_id == 0 || !plan.meets()) {
         return;
     }
     append(plan.warnings, plan.head.warnings);
@@ -74,7 +74,7 @@ void take_agreement(Plan& plan, const Agreement& agreement) {
         plan.port = *agreement.block;
     }
     if (plan.layout.layout != agreement.layout) {
-        plan.layout = {agreement.layout, "as another node of the step has it", {}};
+        plan.layout = {agreement.layout, "as another node of the step has it", {}, false, plan.layout.alone};
     }
     plan.ranks = agreement.ranks;
 }
@@ -100,6 +100,8 @@ Plan make_plan(const NodeFacts& facts, const Settings& settings) {
     plan.visible_gpus = facts.visible_gpus.count();
     plan.visible_gpus_source = facts.visible_gpus.source;
     plan.layout = choose_layout(settings, facts.step, facts.program, plan.visible_gpus);
+    plan.cpus_stay = settings.enable && !asked_by_user(settings) && !settings.given.contains("bind") &&
+                     plan.visible_gpus == 0;
     plan.users_head = facts.environment.get_users("MASTER_ADDR");
     plan.fabric = choose_fabric(facts.fabric, settings);
     model_effective(facts, settings, plan.fabric);

@@ -64,6 +64,7 @@ struct Plan {
     HeadNode head_node;
     HeadAddress head;
     std::optional<std::string> users_head; ///< MASTER_ADDR as the user set it; takes precedence over `head`
+    bool cpus_stay = false; ///< bind nothing and count no threads: nobody asked for this, and the step sees no GPU
     PortBlock port;
     FabricChoice fabric;
     SocketChoice sockets;
@@ -74,9 +75,11 @@ struct Plan {
     std::vector<std::string> warnings; ///< from all parts, in the order of the parts
     std::vector<std::string> notes;    ///< what could not be read but affects no decision; shown on request
 
+    /// Returns true if the step's tasks meet: the plan tells them of each other.
+    [[nodiscard]] bool meets() const { return layout.alone.empty(); }
     /// Returns the MASTER_ADDR that the ranks get, or an empty text if there is none.
     [[nodiscard]] std::string master_address() const {
-        return users_head.value_or(head.address ? head.address->text() : "");
+        return !meets() ? "" : users_head.value_or(head.address ? head.address->text() : "");
     }
 };
 
@@ -123,11 +126,32 @@ struct NodePlacement;
 std::vector<Variable> plan_task(const Plan& plan, const TaskFacts& task, const Environment& environment,
                                 const NodePlacement* placed = nullptr);
 
-/// Returns the ports in use: "8 HCA ports (mlx5_1:1..mlx5_8:1), GID index 3", "no HCA".
-std::string fabric_summary(const FabricChoice& fabric);
+/// Returns the ports in use: "8 HCA ports (mlx5_1:1..mlx5_8:1), GID index 3", "no HCA". Where the user's variables decide,
+/// says what applies, and by which of them.
+std::string fabric_summary(const NodeFacts& facts, const FabricChoice& fabric);
 
-/// Returns the normal output of a step: layout, ranks, head, HCAs and GID index on one line.
-std::string plan_summary(const Plan& plan, const Step& step);
+/// What the normal output of a step says, by one node alone or by srun for all nodes.
+struct StepSummary {
+    Layout layout = Layout::Rank;
+    std::string alone{}; ///< LayoutChoice::alone
+    unsigned tasks = 1;
+    std::size_t nodes = 1;
+    unsigned ranks = 0; ///< 0: not known, or the tasks
+    std::string head_node{};
+    std::string address{}; ///< MASTER_ADDR; empty: none
+    std::string port{};
+    bool is_users_head = false;
+    std::string fabric{}; ///< fabric_summary() of the head's node
+};
+/// Returns it on one line.
+std::string format_summary(const StepSummary& summary);
+
+/// Returns the normal output of a step, by one node.
+std::string plan_summary(const Plan& plan, const NodeFacts& facts);
+
+/// Returns a hint for a step of one node in a job of several, whose ranks are told of no other node: a loop of srun may
+/// be meant to start one world. Only the step on the job's second node gets it, so that such a loop says it once.
+std::optional<std::string> lone_step_hint(const Plan& plan, const NodeFacts& facts, const Settings& settings);
 
 /// Returns the whole plan for verbose=2 and 3: one line for each decision, with its source. `task_variables` may be
 /// empty.

@@ -7,18 +7,28 @@
 #include "lib/base/text.h"
 
 #include <algorithm>
+#include <array>
 
 namespace rdma_nccl {
 
 namespace {
 
-std::string head_text(const Plan& plan) {
+std::string port_text(const Plan& plan) {
     const auto* port = find_variable(plan.variables, "MASTER_PORT");
-    std::string address = plan.master_address();
-    if (const auto numeric = IpAddress::parse(address)) {
-        address = numeric->bracketed();
+    return port == nullptr ? "none" : port->value;
+}
+
+std::string address_text(const std::string& address) {
+    const auto numeric = IpAddress::parse(address);
+    return numeric ? numeric->bracketed() : address.empty() ? "none" : printable(address);
+}
+
+std::string head_line(const Plan& plan) {
+    if (!plan.meets()) {
+        return format_text("each task is a world of its own: {}", plan.layout.alone);
     }
-    return format_text("{}:{}", address.empty() ? "none" : address, port == nullptr ? "none" : port->value);
+    return format_text("head {} ({}:{}): {}", plan.head_node.name, address_text(plan.master_address()), port_text(plan),
+                       plan.users_head ? "MASTER_ADDR was set before" : plan.head.why);
 }
 
 std::string variable_line(const Variable& variable) {
@@ -64,25 +74,45 @@ std::string cpus_text(const RankPlacement& rank) {
 
 } // namespace
 
-std::string fabric_summary(const FabricChoice& fabric) {
-    const auto names = fabric.used_names();
-    if (names.empty()) {
-        return "no HCA";
+std::string format_summary(const StepSummary& s) {
+    std::string text = format_text("{} layout, {} on {}", layout_name(s.layout), format_count(s.tasks, "task"),
+                                   format_count(s.nodes, "node"));
+    if (!s.alone.empty()) {
+        return text + format_text(", each task a world of its own ({}), {}", s.alone, s.fabric);
     }
-    std::string gids = ", GID index per port";
-    if (fabric.used().front()->link_layer == LinkLayer::InfiniBand) {
-        gids = ", InfiniBand";
-    } else if (fabric.common_gid_index) {
-        gids = format_text(", GID index {}", *fabric.common_gid_index);
+    if (s.ranks > 0) {
+        text += format_text(", {}", format_count(s.ranks, "rank"));
     }
-    return format_text("{} ({}){}", format_count(names.size(), "HCA port"),
-                       names.size() <= 2 ? joined(names, ",") : names.front() + ".." + names.back(), gids);
+    const auto address = address_text(s.address);
+    return text + (s.is_users_head ? format_text(", head {}:{} (MASTER_ADDR set before), {}", address, s.port, s.fabric)
+                                   : format_text(", head {} ({}:{}), {}", s.head_node, address, s.port, s.fabric));
 }
 
-std::string plan_summary(const Plan& plan, const Step& step) {
-    return format_text("{} layout, {} on {}, head {} ({}), {}", layout_name(plan.layout.layout),
-                       format_count(step.task_count, "task"), format_count(step.node_count, "node"),
-                       plan.head_node.name, head_text(plan), fabric_summary(plan.fabric));
+std::string plan_summary(const Plan& plan, const NodeFacts& facts) {
+    return format_summary({.layout = plan.layout.layout,
+                           .alone = plan.layout.alone,
+                           .tasks = facts.step.task_count,
+                           .nodes = facts.step.node_count,
+                           .head_node = plan.head_node.name,
+                           .address = plan.master_address(),
+                           .port = port_text(plan),
+                           .is_users_head = plan.users_head.has_value(),
+                           .fabric = fabric_summary(facts, plan.fabric)});
+}
+
+std::optional<std::string> lone_step_hint(const Plan& plan, const NodeFacts& facts, const Settings& settings) {
+    const auto& step = facts.step;
+    const bool second = step.node_count == 1 && step.job_nodes.size() > 1 && !step.nodes.empty() &&
+                        step.nodes.front() == step.job_nodes[1];
+    const bool by_hand = std::ranges::any_of(std::array{"MASTER_ADDR", "NNODES", "NODE_RANK", "WORLD_SIZE", "RANK"},
+                                             [&](auto name) { return facts.environment.get_users(name).has_value(); });
+    const bool concerned = asked_by_user(settings) || by_hand || facts.program.kind == ProgramKind::Launcher;
+    if (!second || !concerned || !plan.meets()) {
+        return std::nullopt;
+    }
+    return format_text("hint: this step has one of the job's {0} nodes, and tells its ranks of no other; to start one world "
+                       "on all of them: srun -N{0} --ntasks-per-node=1 ...",
+                       step.job_nodes.size());
 }
 
 std::vector<std::string> plan_lines(const Plan& plan, const Step& step, const std::vector<Variable>& task_variables) {
@@ -91,8 +121,7 @@ std::vector<std::string> plan_lines(const Plan& plan, const Step& step, const st
         format_text("step {}.{}: {} on {}; {}{}{}", step.job_id, step.step_id, format_count(step.task_count, "task"),
                     format_count(step.node_count, "node"), format_count(plan.visible_gpus, "visible GPU"),
                     plan.visible_gpus_source.empty() ? "" : " by ", plan.visible_gpus_source),
-        format_text("head {} ({}): {}", plan.head_node.name, head_text(plan),
-                    plan.users_head ? "MASTER_ADDR was set before" : plan.head.why)};
+        head_line(plan)};
     append(lines, mapped(plan.fabric.ports, [](const PortChoice& port) {
                return format_text("{} port {} {}", port.hca, port.port, port.reason);
            }));

@@ -100,7 +100,7 @@ void remove_left_over(VariableList& variables, const Plan& plan, const Environme
 
 void add_gpus(VariableList& variables, const Plan& plan) {
     variables.set("CUDA_DEVICE_ORDER", "PCI_BUS_ID", "default", "GPU numbers as in Slurm and nvidia-smi");
-    if (plan.layout.layout != Layout::Rank && plan.visible_gpus > 0) {
+    if (plan.layout.layout != Layout::Rank && plan.visible_gpus > 0 && plan.meets()) {
         variables.set("JAX_LOCAL_DEVICE_IDS", first_numbers(plan.visible_gpus), plan.visible_gpus_source,
                       "all visible GPUs");
     }
@@ -130,11 +130,14 @@ void add_threads(VariableList& variables, const Plan& plan, const TaskFacts& tas
 
 std::vector<Variable> plan_variables(Plan& plan, const NodeFacts& facts, const Settings& settings, bool unequal_gpus) {
     VariableList variables(facts.environment, facts.nccl_conf);
-    const bool in_step = facts.step.job_id != 0; // outside a step there are no peers, and no port to agree on
+    // Outside a step there are no peers, and no port to agree on; neither has a launcher that is a world of its own.
+    const bool in_step = facts.step.job_id != 0 && plan.meets();
     if (in_step) {
         add_rendezvous(variables, plan, facts.step);
     }
-    forbid_other_layout(variables, plan);
+    if (plan.meets()) {
+        forbid_other_layout(variables, plan);
+    }
     if (in_step && plan.layout.layout != Layout::Rank) {
         add_torchrun(variables, plan, facts.step);
         add_ranks(variables, plan, unequal_gpus);
@@ -166,6 +169,9 @@ TaskFacts task_facts(TaskFacts task, const Environment& environment) {
 
 std::vector<Variable> plan_task(const Plan& plan, const TaskFacts& task, const Environment& environment,
                                 const NodePlacement* placed) {
+    if (!plan.meets()) {
+        return {};
+    }
     static const NcclConf no_conf; // none of these variables is NCCL's
     VariableList variables(environment, no_conf);
     using std::to_string;
@@ -173,19 +179,23 @@ std::vector<Variable> plan_task(const Plan& plan, const TaskFacts& task, const E
     // With one task per node, the task's id orders the nodes, so that node rank 0 runs rank 0 even with an arbitrary
     // distribution: node rank 0 hosts torchrun's static rendezvous.
     const unsigned node_rank = rank_layout ? task.node_rank : task.rank;
+    // What was exported for all tasks cannot be right for each. For one it can: a loop of srun gives each step its own.
+    const auto set = [&](std::string_view name, unsigned value, std::string_view why) {
+        task.task_count > 1 ? variables.force(name, to_string(value), "slurm", std::string(why))
+                            : variables.set(name, to_string(value), "slurm", std::string(why));
+    };
     if (rank_layout) {
-        variables.force("RANK", to_string(task.rank), "slurm", "SLURM_PROCID");
-        variables.force("WORLD_SIZE", to_string(task.task_count), "slurm", "tasks of the step");
-        variables.force("LOCAL_RANK", to_string(task.local_rank), "slurm", "SLURM_LOCALID");
-        variables.force("LOCAL_WORLD_SIZE", to_string(task.local_tasks), "slurm", "tasks on this node");
+        set("RANK", task.rank, "SLURM_PROCID");
+        set("WORLD_SIZE", task.task_count, "tasks of the step");
+        set("LOCAL_RANK", task.local_rank, "SLURM_LOCALID");
+        set("LOCAL_WORLD_SIZE", task.local_tasks, "tasks on this node");
         if (plan.visible_gpus > 0 && placed == nullptr) {
             variables.set("JAX_LOCAL_DEVICE_IDS", to_string(task.local_rank % plan.visible_gpus), "slurm",
                           "as LOCAL_RANK");
         }
     }
-    variables.force("NODE_RANK", to_string(node_rank), "slurm",
-                    rank_layout ? "SLURM_NODEID" : "SLURM_PROCID, one task per node");
-    variables.force("GROUP_RANK", to_string(node_rank), "slurm", "as NODE_RANK");
+    set("NODE_RANK", node_rank, rank_layout ? "SLURM_NODEID" : "SLURM_PROCID, one task per node");
+    set("GROUP_RANK", node_rank, "as NODE_RANK");
     if (!rank_layout) {
         variables.set("PET_NODE_RANK", to_string(node_rank), "slurm", "as NODE_RANK");
         // torchrun's c10d rendezvous hosts its store on the node whose host name resolves to the endpoint. It does not
@@ -202,7 +212,7 @@ std::vector<Variable> plan_task(const Plan& plan, const TaskFacts& task, const E
     if (placed != nullptr && rank_layout) {
         add_placement(variables, *placed, task, plan);
     }
-    if (find_variable(variables.list(), "OMP_NUM_THREADS") == nullptr) {
+    if (!plan.cpus_stay && find_variable(variables.list(), "OMP_NUM_THREADS") == nullptr) {
         add_threads(variables, plan, task);
     }
     return variables.take();

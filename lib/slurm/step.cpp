@@ -86,6 +86,7 @@ Step read_step(const Environment& environment, std::vector<std::string> program)
     read.number(het_size, {"SLURM_HET_SIZE"});
     step.heterogeneous = het_size > 1;
     read.list(step.nodes, expand_hostlist, {"SLURM_STEP_NODELIST", "SLURM_JOB_NODELIST"});
+    step.job_nodes = expand_hostlist(environment.get("SLURM_JOB_NODELIST").value_or("")).value_or(step.nodes);
     step.node_count = step.nodes.empty() ? 1 : static_cast<unsigned>(step.nodes.size());
     read.number(step.node_count, {"SLURM_STEP_NUM_NODES", "SLURM_JOB_NUM_NODES"});
     read.list(step.tasks_per_node, expand_task_counts, {"SLURM_STEP_TASKS_PER_NODE", "SLURM_TASKS_PER_NODE"});

@@ -44,6 +44,7 @@ struct Step {
     std::uint32_t leader_job_id = 0; ///< the leader of a heterogeneous job, else job_id
     bool heterogeneous = false;
     std::vector<std::string> nodes;       ///< the step's nodes in Slurm's order
+    std::vector<std::string> job_nodes;   ///< SLURM_JOB_NODELIST; of a component, in a heterogeneous job
     std::vector<unsigned> tasks_per_node; ///< same order; empty if unknown
     unsigned node_count = 1;
     unsigned task_count = 1;
@@ -74,8 +75,8 @@ struct HeadNode {
 };
 HeadNode find_head_node(const Step& step);
 
-// The layout rank, node or pod, which decides what RANK and WORLD_SIZE mean, and the program that a step runs, which
-// influences that choice (layout.cpp).
+// The layout rank, node or pod, which decides what RANK and WORLD_SIZE mean (layout.cpp), and the program that a step
+// runs, which influences that choice (program.cpp).
 
 /// The kind of program that a step runs, judged by the command line.
 enum class ProgramKind {
@@ -86,18 +87,28 @@ enum class ProgramKind {
 
 struct Program {
     ProgramKind kind = ProgramKind::Ordinary;
-    std::string name; ///< the word that decided the kind, "torchrun"
+    std::string name;     ///< the word that decided the kind, "torchrun"
+    std::string alone{};  ///< why each launcher makes a world of its own: "torchrun --standalone"; empty: they may meet
+    bool meets = true;    ///< false: a launcher whose instances never meet by our variables (mpirun, ray)
+    std::string script{}; ///< a file that may be a shell script, or the script in which the launcher was found
 };
 
-/// Classifies a program by its command line. Looks through env, numactl and similar wrappers, `python -m MODULE`, and
-/// the words of `bash -c TEXT`. Does not open scripts.
-Program classify_program(std::span<const std::string> argv);
+/// Classifies a program by its command line. Looks through env, numactl, containers and similar wrappers, `python -m
+/// MODULE`, and the commands of `bash -c TEXT`. `environment`: of the step, which expands the text's variables and has
+/// torchrun's options. Opens no file: Program::script names one that may be worth it.
+Program classify_program(std::span<const std::string> argv, const Environment& environment = {});
+
+/// Classifies `program`, found in `argv`, by the text of its script. Returns it as it is unless this is a shell script
+/// that starts a launcher. Any text may be given.
+Program classify_script(const Program& program, std::string_view text, std::span<const std::string> argv,
+                        const Environment& environment);
 
 struct LayoutChoice {
     Layout layout = Layout::Rank; ///< never Auto
     std::string why;
     std::vector<std::string> warnings;
-    bool spawn = false; ///< put `rdma-nccl run` in front of the program
+    bool spawn = false;  ///< put `rdma-nccl run` in front of the program
+    std::string alone{}; ///< Program::alone if the tasks do not meet: nobody tells them of each other; else empty
 };
 
 /// `visible_gpus`: number of GPUs that this node's tasks see. Only this input may differ between nodes.

@@ -4,6 +4,7 @@
 #include "lib/base/format.h"
 #include "lib/base/lists.h"
 #include "lib/base/text.h"
+#include "lib/slurm/step.h"
 
 #include <algorithm>
 
@@ -80,6 +81,34 @@ std::optional<pid_t> parent_of(const SysRoot& root, pid_t pid) {
     return fields.size() > 1 ? parse_number<pid_t>(fields[1]) : std::nullopt;
 }
 
+constexpr std::size_t longest_words = 6 << 20; // what execve(2) takes at most
+
+unsigned rank_of(const TaskProcess& process) {
+    return parse_number<unsigned>(process.environment.get("SLURM_PROCID").value_or("")).value_or(0);
+}
+
+/// Returns the processes of the job's tasks in normal steps that this user can read. Only tasks have a SLURM_PROCID.
+std::vector<TaskProcess> task_processes(const SysRoot& root, std::uint32_t job) {
+    std::vector<TaskProcess> found;
+    for (const auto& name : root.list("/proc").value_or(std::vector<std::string>{})) {
+        const auto pid = parse_number<pid_t>(name);
+        const auto text = pid ? root.read(format_text("/proc/{}/environ", name), longest_words).value_or("") : "";
+        if (text.find("SLURM_STEP_ID=") == std::string::npos) {
+            continue;
+        }
+        const auto parts = split(text, '\0');
+        Environment environment(std::vector<std::string>(parts.begin(), parts.end()));
+        const auto number = [&](std::string_view variable) {
+            return parse_number<std::uint32_t>(environment.get(variable).value_or(""));
+        };
+        const auto step = number("SLURM_STEP_ID");
+        if (number("SLURM_JOB_ID") == job && step && *step < first_special_step && number("SLURM_PROCID")) {
+            found.push_back({*pid, {}, *step, std::move(environment)});
+        }
+    }
+    return found;
+}
+
 } // namespace
 
 std::optional<StepName> parse_step_cgroups(std::string_view text) {
@@ -132,27 +161,40 @@ ProcessIdentity StepProcesses::identify(const SysRoot& root, pid_t pid) const {
                                                         : format_text("job {} step {}", step->job, step->step)};
 }
 
-std::optional<Environment> environment_of_step(const SysRoot& root, std::uint32_t job, std::uint32_t step) {
-    constexpr std::size_t longest = 6 << 20; // what execve(2) takes at most
-    const auto wanted_job = format_text("SLURM_JOB_ID={}", job);
-    const auto wanted_step = format_text("SLURM_STEP_ID={}", step);
-    for (const auto& process : root.list("/proc").value_or(std::vector<std::string>{})) {
-        if (!parse_number<pid_t>(process)) {
-            continue;
-        }
-        const auto text = root.read(format_text("/proc/{}/environ", process), longest).value_or("");
-        std::vector<std::string> entries;
-        for (const auto entry : split(text, '\0')) {
-            if (split_once(entry, '=').key != marker_variable) {
-                entries.emplace_back(entry);
+std::optional<StepId> parse_step_id(std::string_view text) {
+    const auto [job_text, step_text] = split_once(text, '.');
+    const auto job = job_number(job_text);
+    const auto step = parse_number<std::uint32_t>(step_text.value_or(""));
+    return job && step ? std::optional(StepId{*job, *step}) : std::nullopt;
+}
+
+std::optional<TaskProcess> find_task(const SysRoot& root, std::uint32_t job, std::optional<std::uint32_t> step,
+                                     std::optional<std::uint32_t> own_step) {
+    auto all = task_processes(root, job);
+    std::erase_if(all, [&](const TaskProcess& each) { return step ? each.step != *step : each.step == own_step; });
+    if (all.empty()) {
+        return std::nullopt;
+    }
+    const auto newest = std::ranges::max(all, {}, &TaskProcess::step).step;
+    std::erase_if(all, [&](const TaskProcess& each) { return each.step != newest; });
+    const auto is_outermost = [&](const TaskProcess& each) {
+        const auto parent = parent_of(root, each.pid);
+        return !parent || find_by(all, &TaskProcess::pid, *parent) == nullptr;
+    };
+    const auto outermost = selected(all, is_outermost);
+    TaskProcess task = *std::ranges::min_element(outermost.empty() ? all : outermost, {}, rank_of);
+    for (const auto& other : all) {
+        for (const auto& [name, value] : other.environment.all()) {
+            if (rank_of(other) == rank_of(task) && name.starts_with("NCCL_") && task.environment.get(name) != value) {
+                task.environment.set_users(name, value);
             }
         }
-        if (contains(entries, wanted_job) && contains(entries, wanted_step) &&
-            std::ranges::any_of(entries, [](const std::string& entry) { return entry.starts_with("SLURM_PROCID="); })) {
-            return Environment(entries);
-        }
     }
-    return std::nullopt;
+    const auto words = root.read(format_text("/proc/{}/cmdline", task.pid), longest_words).value_or("");
+    for (const auto word : split(words.substr(0, words.find_last_not_of('\0') + 1), '\0')) {
+        task.program.emplace_back(word);
+    }
+    return task;
 }
 
 bool step_on_node(const SysRoot& root, std::uint32_t job, std::uint32_t step) {

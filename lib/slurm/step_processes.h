@@ -49,9 +49,28 @@ struct StepProcesses {
     [[nodiscard]] ProcessIdentity identify(const SysRoot& root, pid_t pid) const;
 };
 
-/// The environment of one of the step's tasks on the node; nullopt when none can be read: they are another user's, or
-/// have ended. What the plugin set counts as the user's: it is what the step has.
-std::optional<Environment> environment_of_step(const SysRoot& root, std::uint32_t job, std::uint32_t step);
+/// A normal step by its numbers.
+struct StepId {
+    std::uint32_t job = 0;
+    std::uint32_t step = 0;
+};
+/// Parses "12.0"; nullopt for anything else.
+std::optional<StepId> parse_step_id(std::string_view text);
+
+/// A process of a step's task, as it was started.
+struct TaskProcess {
+    pid_t pid = 0;
+    std::vector<std::string> program; ///< its command line
+    std::uint32_t step = 0;
+    Environment environment;
+};
+
+/// Returns the step's first task on the node, by SLURM_PROCID, and of its processes the outermost one; nullopt if this
+/// user can read none: they are another user's, or have ended. NCCL's variables that a process below it has otherwise
+/// are taken from there: a script may have exported them. Without `step`: of the newest normal step of the job, but not
+/// of `own_step`.
+std::optional<TaskProcess> find_task(const SysRoot& root, std::uint32_t job, std::optional<std::uint32_t> step,
+                                     std::optional<std::uint32_t> own_step = {});
 
 /// Returns true if the step's slurmstepd runs on the node.
 bool step_on_node(const SysRoot& root, std::uint32_t job, std::uint32_t step);

@@ -56,6 +56,13 @@ Environment::Environment(std::span<const std::string> entries) {
     }
 }
 
+Environment Environment::as_users() const {
+    Environment users;
+    users.variables_ = variables_;
+    users.variables_.erase(std::string(marker_variable));
+    return users;
+}
+
 Environment Environment::from(const char* const* entries) {
     std::vector<std::string> copy;
     for (; entries != nullptr && *entries != nullptr; ++entries) {

@@ -48,6 +48,11 @@ public:
         return found == variables_.end() ? std::nullopt : std::optional(found->second);
     }
     void set(std::string name, std::string value) { variables_.insert_or_assign(std::move(name), std::move(value)); }
+    /// Sets a value of the user's, which is none of ours any more.
+    void set_users(const std::string& name, std::string value) {
+        ours_.erase(name);
+        set(name, std::move(value));
+    }
 
     /// Returns the value, unless we set it in an outer step. An empty value counts as set.
     [[nodiscard]] std::optional<std::string> get_users(std::string_view name) const {
@@ -55,6 +60,9 @@ public:
     }
     /// The variables that our marker lists and that still have our value.
     [[nodiscard]] const std::set<std::string, std::less<>>& ours() const { return ours_; }
+
+    /// Returns the same variables without our marker: whoever set them, they count as the user's.
+    [[nodiscard]] Environment as_users() const;
 
     /// The "JOB.STEP" that set our variables; empty without a marker.
     [[nodiscard]] const std::string& marked_step() const { return marked_step_; }

@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import subprocess
@@ -255,6 +256,37 @@ class TwoNodes(ClusterTest):
             words = dict(word.split("=", 1) for word in line.split())
             self.assertEqual(words["BEFORE"], words["AFTER"])
 
+    def test_explain_beside_a_step_has_that_steps_environment(self):
+        """Also what a script of the step exports; of one node, wherever it is asked."""
+        started = f"{self.cluster.dir}/started"
+        step = f"bash -c 'export NCCL_NET=Socket; touch {started}.$SLURM_PROCID; sleep 60; true'"
+        explain = f"rdma-nccl explain --root {self.cluster.dir}/root"
+        script = (f"export NCCL_IB_DISABLE=1; srun --overlap -N2 --ntasks-per-node=1 --rdma-nccl=layout=rank,verbose=0 {step} & "
+                  f"unset NCCL_IB_DISABLE; while [ ! -e {started}.0 -o ! -e {started}.1 ]; do sleep 0.1; done; sleep 0.5; "
+                  f"srun --overlap --jobid=$SLURM_JOB_ID -N2 --ntasks-per-node=1 {explain}; echo ===; "
+                  f"srun --overlap -N1 -n1 -w n02 {explain} --step $SLURM_JOB_ID.0 --json; scancel $SLURM_JOB_ID.0; wait")
+        output = self.cluster.run("salloc", "-Q", "-N2", "--ntasks-per-node=2", "bash", "-c", script, user="root").stdout
+        both, second = output.split("===\n")
+        self.assertEqual(re.findall(r"(?m)^host (\S+)$", both), ["n01"], "the plans of two nodes would mix")
+        self.assertRegex(both, r"environment of process \d+ \(bash\), task 0 of step \d+\.0\n")
+        self.assertIn("NCCL_IB_DISABLE=1 (set before) stays: NCCL will use sockets", both)
+        self.assertIn("NCCL_NET=Socket (set before) stays: NCCL will use sockets", both)
+        plan = json.loads(second)
+        self.assertRegex(plan["step"]["environment_of"], r"task 1 of step \d+\.0$")
+        self.assertIn({"name": "RANK", "action": "set", "value": "1", "source": "plugin", "why": "set for this step"},
+                      plan["variables"])
+
+    def test_a_step_that_cannot_be_explained_is_said(self):
+        result = self.cluster.run("srun", "rdma-nccl", "explain", "--step", "1.7")
+        self.assertEqual(result.returncode, 3)
+        self.assertIn("no task of step 1.7 that this user can read runs on this node", result.stderr)
+
+    def test_the_line_says_what_the_user_decided(self):
+        text = self.cluster.run("srun", "-N2", "--ntasks-per-node=1", "--rdma-nccl=layout=rank", "true", NCCL_IB_HCA="mlx5_8",
+                                MASTER_ADDR="n01").stderr
+        self.assertRegex(text, r"head n01:\d+ \(MASTER_ADDR set before\), 1 HCA port \(mlx5_8:1\) by NCCL_IB_HCA=mlx5_8 "
+                               r"\(set before\), GID index per port\n")
+
     def test_interactive_shell_without_the_option(self):
         """doc/facts/recipes.md, M16."""
         script = f'eval "$(rdma-nccl env --root {self.cluster.dir}/root)"; echo $NCCL_IB_HCA $NCCL_IB_GID_INDEX $MASTER_ADDR'
@@ -283,6 +315,13 @@ class Torch(ClusterTest):
     def test_rank_layout(self):
         self.trained(4, "srun", "-N2", "--ntasks-per-node=2", "--rdma-nccl", PYTHON, DDP)
 
+    def test_torchrun_that_is_told_of_one_node(self):
+        """Two worlds of two ranks. With PET_NNODES=2 each would wait for a second node."""
+        for option in ("--standalone", "--nnodes=1"):
+            output = self.good("srun", "-N2", "--gpus-per-node=2", "--rdma-nccl", PYTHON, "-m", "torch.distributed.run", option,
+                               "--nproc_per_node=2", DDP, **self.AVOID_BUG)
+            self.assertEqual(len(re.findall(r"ddp: 2 ranks, gloo on cpu", output)), 2, output)
+
     def test_our_launcher(self):
         self.trained(4, "srun", "-N2", "--gpus-per-node=2", "--rdma-nccl", "rdma-nccl", "run", DDP, PYTHON_EXEC=PYTHON)
 
@@ -301,6 +340,62 @@ class Torch(ClusterTest):
                   f"--rdzv_endpoint $MASTER_ADDR:$MASTER_PORT --rdzv_backend c10d --max_restarts 0 "
                   f"--role $(hostname -s|tr -dc '0-9'): --tee 1 {DDP}")
         self.trained(4, "srun", "-N2", "--gpus-per-node=2", "--rdma-nccl", "bash", "-c", script)
+
+
+class SiteWide(ClusterTest):
+    """A site that has the plugin on for every step. The launchers print what they would read."""
+
+    arguments = ["--plugstack-args", "enable=on"]
+    OF_RANKS = r"(?m)^(PET_|MASTER_|JAX_|RANK=|NODE_RANK=|WORLD_SIZE=|NNODES=|GROUP_)"
+
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        cls.bin = os.path.join(cls.cluster.dir, "launchers")
+        os.makedirs(cls.bin, exist_ok=True)
+        for name in ("torchrun", "accelerate", "deepspeed", "composer", "ray", "horovodrun"):
+            cls.write(name, "env")
+        cls.write("own-world.sh", "echo a wrapper\nexec torchrun --nnodes=1 --nproc_per_node=2 x.py")
+        cls.write("one-world.sh", "echo a wrapper\nexec torchrun --nproc_per_node=1 x.py")
+
+    @classmethod
+    def write(cls, name: str, text: str) -> None:
+        path = os.path.join(cls.bin, name)
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(f"#!/bin/bash\nPATH={cls.bin}:$PATH\n{text}\n")
+        os.chmod(path, 0o755)
+
+    def step(self, command: str, **variables: str) -> str:
+        return self.good("srun", "-N2", "--ntasks-per-node=1", *[word.replace("BIN", self.bin) for word in command.split()], **variables)
+
+    def test_launchers_that_stay_on_their_node_are_told_of_no_other(self):
+        for command in ("BIN/torchrun --standalone --nproc_per_node=2 x.py", "BIN/torchrun --nnodes 1 x.py",
+                        "env A=b BIN/torchrun --nproc_per_node=2 --master_addr=127.0.0.1 x.py",
+                        "BIN/accelerate launch --num_machines 1 --num_processes 2 x.py", "BIN/deepspeed --num_gpus 2 x.py",
+                        "BIN/composer -n 2 x.py", "BIN/ray start --head", "BIN/horovodrun -np 2 python x.py",
+                        "BIN/own-world.sh", "bash BIN/own-world.sh"):
+            output = self.step(command)
+            self.assertNotRegex(output, self.OF_RANKS, command)
+            self.assertEqual(output.count("\nNCCL_IB_HCA==mlx5_1:1,"), 2, command)
+
+    def test_others_are(self):
+        for command in ("BIN/torchrun x.py", "BIN/torchrun --nnodes=2 x.py", "BIN/accelerate launch x.py",
+                        "BIN/composer --world_size 4 x.py", "BIN/deepspeed --hostfile hosts x.py", "BIN/one-world.sh"):
+            output = self.step(command, CUDA_VISIBLE_DEVICES="0")
+            self.assertEqual(output.count("\nPET_NNODES=2\n"), 2, command)
+            self.assertNotIn("\nRANK=", output, command)
+
+    def test_a_loop_of_steps_keeps_its_ranks_and_has_one_hint(self):
+        loop = (f"for i in 0 1; do NODE_RANK=$i srun -N1 -n1 -w n0$((i + 1)) {self.bin}/torchrun --nnodes=2 --node_rank=$i x.py; done")
+        result = self.cluster.run("salloc", "-Q", "-N2", "--ntasks-per-node=1", "bash", "-c", loop)
+        self.assertEqual(re.findall(r"(?m)^NODE_RANK=(\d)$", result.stdout), ["0", "1"])
+        self.assertEqual(result.stderr.count("hint: "), 1, result.stderr)
+        self.assertIn("n02: hint: this step has one of the job's 2 nodes", result.stderr)
+
+    def test_a_program_without_gpus_keeps_its_threads(self):
+        show_threads = ["bash", "-c", "echo ${OMP_NUM_THREADS-unset}"]
+        self.assertEqual(self.good("srun", *show_threads, CUDA_VISIBLE_DEVICES=""), "unset\n")
+        self.assertNotEqual(self.good("srun", "--rdma-nccl", *show_threads, CUDA_VISIBLE_DEVICES=""), "unset\n")
 
 
 class UnequalNodes(ClusterTest):

@@ -107,7 +107,7 @@ inline void check_plan(const rdma_nccl::Fabric& fabric, const rdma_nccl::Setting
     }
     require_all_plain(plan.warnings);
     require_all_plain(plan.notes);
-    require_plain(plan_summary(plan, facts.step));
+    require_plain(plan_summary(plan, facts));
     require_all_plain(plan_lines(plan, facts.step, plan_task(plan, TaskFacts(), facts.environment)));
 }
 

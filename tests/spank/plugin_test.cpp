@@ -318,6 +318,49 @@ TEST_F(PluginTest, NodeLayoutServesTorchrun) {
     EXPECT_EQ(value(0, "LOCAL_RANK"), "(unset)");
 }
 
+/// A site has the plugin on for every step: what was a world for each node must stay one.
+TEST_F(PluginTest, TasksThatAreWorldsOfTheirOwnAreNotToldOfEachOther) {
+    make_one_task_per_node();
+    slurm.plugin_arguments.emplace_back("enable=on");
+    slurm.step.environment["SLURM_STEP_GPUS"] = "0,1";
+    const std::string script = tree.path() / "run.sh";
+    tree.file("/run.sh", "#!/bin/bash\nexec torchrun --nnodes=1 --nproc_per_node=2 x.py\n");
+    for (const std::vector<std::string>& program :
+         {std::vector<std::string>{"torchrun", "--standalone", "--nproc_per_node=2", "x.py"},
+          {"torchrun", "--nnodes=1", "x.py"},
+          {"env", "A=b", "python3", "-m", "torch.distributed.run", "--nnodes", "1", "x.py"},
+          {"accelerate", "launch", "--num_machines", "1", "--num_processes", "2", "x.py"},
+          {"bash", "-c", "cd /x && torchrun --nnodes=1 x.py"},
+          {script}}) {
+        slurm.step.program = program;
+        slurm.clear_messages();
+        run(std::nullopt);
+        for (const auto& [name, text] : slurm.tasks()[0].environment) {
+            const bool of_ranks = name.starts_with("PET_") || name.find("RANK") != std::string::npos ||
+                                  name.starts_with("MASTER_") || name.starts_with("JAX_") ||
+                                  name.find("NNODES") != std::string::npos || name.find("WORLD") != std::string::npos;
+            EXPECT_FALSE(of_ranks) << name << "=" << text << " for " << program.front();
+        }
+        EXPECT_EQ(value(0, "NCCL_IB_HCA"), "=mlx5_0:1");
+        EXPECT_TRUE(said("each task a world of its own (")) << slurm.messages();
+        EXPECT_FALSE(said("warning")) << slurm.messages();
+    }
+}
+
+/// One GPU for each node, so that only the script's text tells.
+TEST_F(PluginTest, AScriptThatStartsALauncherHasTheNodeLayout) {
+    make_one_task_per_node();
+    slurm.step.environment["SLURM_STEP_GPUS"] = "0";
+    tree.file("/run.sh", "#!/bin/bash\nsource env.sh\ntorchrun \\\n  --nproc_per_node=1 \\\n  x.py\n");
+    slurm.step.program = {tree.path() / "run.sh"};
+    run(bare);
+    EXPECT_EQ(value(0, "PET_NNODES"), "2");
+    EXPECT_EQ(value(0, "RANK"), "(unset)");
+    slurm.step.program = {"bash", tree.path() / "run.sh"};
+    run(bare);
+    EXPECT_EQ(value(0, "PET_NNODES"), "2");
+}
+
 TEST_F(PluginTest, PodLayoutHasTheOldMeaning) {
     make_one_task_per_node();
     slurm.step.node_id = 1;

@@ -3,12 +3,10 @@
 
 #include "lib/base/format.h"
 #include "lib/settings/parse.h"
-#include "lib/sys/environment.h"
 #include "lib/sys/sysroot.h"
 #include "tools/common/print.h"
 
 #include <cerrno>
-#include <unistd.h>
 
 namespace rdma_nccl {
 
@@ -70,7 +68,7 @@ Result<std::optional<std::string>> read_site_file(const SettingsOptions& options
 
 } // namespace
 
-Result<Settings> settings_from(const SettingsOptions& options) {
+Result<Settings> settings_from(const SettingsOptions& options, const Environment& environment) {
     auto site_text = read_site_file(options);
     if (!site_text) {
         return tl::unexpected(site_text.error());
@@ -78,7 +76,6 @@ Result<Settings> settings_from(const SettingsOptions& options) {
     SettingsSources sources;
     sources.site_path = options.site_file;
     sources.site_text = std::move(*site_text);
-    const auto environment = Environment::from(environ);
     for (const auto& [name, value] : environment.all()) {
         sources.environment.emplace_back(name, value); // resolve_settings() uses only RDMA_NCCL_*
     }

@@ -5,11 +5,13 @@
 
 #include "lib/base/result.h"
 #include "lib/settings/settings.h"
+#include "lib/sys/environment.h"
 #include "tools/common/command_line.h"
 
 #include <functional>
 #include <optional>
 #include <string>
+#include <unistd.h>
 
 namespace rdma_nccl {
 
@@ -31,9 +33,10 @@ void run_with_settings(const Subcommand& command, SettingsOptions& options, int&
 /// Returns a command's exit code; if it failed, prints the error and returns exit_cannot_tell.
 int exit_code_of(const Result<int>& ended);
 
-/// Resolves the options with the site file and this process's environment. Prints warnings about the site file on
-/// stderr.
-Result<Settings> settings_from(const SettingsOptions& options);
+/// Resolves the options with the site file and this process's environment, or a task's. Prints warnings about the site
+/// file on stderr.
+Result<Settings> settings_from(const SettingsOptions& options,
+                               const Environment& environment = Environment::from(environ));
 
 /// Reads a file of this machine that the user may name, without --root.
 Result<std::string> read_user_file(const std::string& path, std::size_t most = std::size_t{1} << 20);

@@ -4,6 +4,7 @@
 #include "lib/base/format.h"
 #include "lib/base/text.h"
 #include "lib/fabric/readers.h"
+#include "lib/slurm/step_processes.h"
 #include "lib/topology/topology.h"
 #include "tools/common/command_line.h"
 #include "tools/common/print.h"
@@ -359,13 +360,58 @@ namespace {
 
 struct ExplainOptions {
     SettingsOptions settings;
+    std::string step;
     bool json = false;
     std::string save;
 };
 
-Result<int> run_explain(const ExplainOptions& options, const Settings& settings) {
-    const auto root = SysRoot::open(settings.root);
-    const auto node = root ? plan_node(options.settings, settings, usual_timeout, {}, GidTables::Whole)
+Subject subject_of(TaskProcess task, std::uint32_t job) {
+    auto name = format_text("process {} ({}), task {} of step {}.{}", task.pid,
+                            task.program.empty() ? "" : printable(base_name(task.program.front())),
+                            task.environment.get("SLURM_PROCID").value_or(""), job, task.step);
+    return {std::move(task.environment), std::move(task.program), task.pid, std::move(name)};
+}
+
+/// Returns true if srun has started this process itself, not a script.
+bool is_task(const SysRoot& live) {
+    const auto ancestors = ancestors_of(live, ::getpid());
+    return !ancestors.empty() && step_daemon_above(live, ::getpid()) == ancestors.front();
+}
+
+/// Returns the task of the step that --step names; else, in a step beside others (srun --overlap), of the newest of these
+/// on the node; else this process. A script that the plugin has set up asks about its own step.
+Result<Subject> find_subject(const ExplainOptions& options, const SysRoot& live, const Environment& own) {
+    if (!options.step.empty()) {
+        const auto id = parse_step_id(options.step);
+        auto task = id ? find_task(live, id->job, id->step) : std::nullopt;
+        return task ? Result<Subject>(subject_of(std::move(*task), id->job))
+                    : fail(format_text("explain: no task of step {} that this user can read runs on this node; its nodes: "
+                                       "squeue --steps",
+                                       printable(options.step)));
+    }
+    const auto step = read_step(own, {});
+    const bool beside = own.get("SLURM_STEP_ID") && (own.marked_step() != step.name() || is_task(live));
+    auto task = beside ? find_task(live, step.job_id, std::nullopt, step.step_id) : std::nullopt;
+    return task ? subject_of(std::move(*task), step.job_id) : Subject{};
+}
+
+Result<int> run_explain(const ExplainOptions& options) {
+    const auto own = Environment::from(environ);
+    const auto live = SysRoot::open("/");
+    const auto subject = live ? find_subject(options, *live, own) : tl::unexpected(live.error());
+    if (!subject) {
+        return tl::unexpected(subject.error());
+    }
+    if (subject->pid != 0 && options.save.empty() && slurm_number(own, "SLURM_PROCID").value_or(0) > 0) {
+        return 0; // srun would mix the plans of its nodes
+    }
+    const auto settings = settings_from(options.settings, subject->environment);
+    if (!settings) {
+        print_error(settings.error().message);
+        return exit_bad_line;
+    }
+    const auto root = SysRoot::open(settings->root);
+    const auto node = root ? plan_node(options.settings, *settings, usual_timeout, {}, GidTables::Whole, *subject)
                            : tl::unexpected(root.error());
     if (!node) {
         return tl::unexpected(node.error());
@@ -389,13 +435,16 @@ void add_explain_command(const Subcommand& app, int& exit_code) {
     const auto command =
         app.subcommand("explain", "the plan of this node: every decision with its reason, nothing is run");
     command.flag("--json", options->json, "print JSON");
+    command.option("--step", options->step, "the plan of this step of the user's, which runs on this node")
+        .type_name("JOB.STEP")
+        .not_empty();
     command
         .option("--save", options->save,
                 "write the files that were read, and the plan, below DIR, to be looked at elsewhere (--root DIR)")
         .type_name("DIR")
         .not_empty();
-    run_with_settings(command, options->settings, exit_code,
-                      [options](const Settings& settings) { return run_explain(*options, settings); });
+    add_settings_options(command, options->settings);
+    command.on_run([options, &exit_code] { exit_code = exit_code_of(run_explain(*options)); });
 }
 
 } // namespace rdma_nccl

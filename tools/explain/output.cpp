@@ -127,7 +127,9 @@ std::vector<Explanation> decisions_of(const NodePlan& node, bool with_gids) {
     }
     std::vector<Explanation> decisions = {
         {"layout", std::string(layout_name(plan.layout.layout)), plan.layout.why, {}}};
-    if (node.facts.step.job_id != 0) { // outside a job there are no other nodes to meet
+    if (!plan.meets()) {
+        decisions.push_back({"ranks", "each task is a world of its own", plan.layout.alone, {}});
+    } else if (node.facts.step.job_id != 0) { // outside a job there are no other nodes to meet
         decisions.push_back({"head node", plan.head_node.name, plan.head_node.why, {}});
         decisions.push_back(head_address_decision(plan));
         decisions.push_back({"MASTER_PORT", format_text("{}", plan.port.first), plan.port.why, {}});
@@ -165,14 +167,14 @@ std::string settings_text(const Settings& settings) {
     return aligned_table(rows, indent);
 }
 
-std::string step_text(const NodeFacts& facts) {
-    const Step& step = facts.step;
+std::string step_text(const NodePlan& node) {
+    const Step& step = node.facts.step;
     if (step.job_id == 0) {
         return "  none: not inside a Slurm job\n";
     }
     const std::string nodes = step.nodes.empty() ? "" : format_text(" ({})", printable(joined(step.nodes, ",")));
-    return format_text("  {}: {} on {}{}\n", step.name(), format_count(step.task_count, "task"),
-                       format_count(step.node_count, "node"), nodes);
+    return format_text("  {}: {} on {}{}\n  environment of {}\n", step.name(), format_count(step.task_count, "task"),
+                       format_count(step.node_count, "node"), nodes, node.subject);
 }
 
 std::string speed_text(double gbps) {
@@ -334,7 +336,7 @@ std::string explain_text(const NodePlan& node, const std::string& host) {
     const auto& fabric = node.facts.fabric;
     std::string text = format_text("host {}\n", or_dash(printable(host)));
     text += "\nsettings\n" + settings_text(node.settings);
-    text += "\nstep\n" + step_text(node.facts);
+    text += "\nstep\n" + step_text(node);
     text += "\nHCAs\n" + hcas_text(fabric);
     text += "\nGPUs\n" + gpus_text(fabric);
     text += "\ninterfaces\n" + netdevs_text(fabric);
@@ -385,8 +387,8 @@ Json settings_json(const Settings& settings) {
     });
 }
 
-Json step_json(const NodeFacts& facts) {
-    const Step& step = facts.step;
+Json step_json(const NodePlan& node) {
+    const Step& step = node.facts.step;
     if (step.job_id == 0) {
         return nullptr;
     }
@@ -394,7 +396,8 @@ Json step_json(const NodeFacts& facts) {
             {"step_id", step.step_id},
             {"tasks", step.task_count},
             {"nodes", step.nodes},
-            {"head_node", facts.head_node.name}};
+            {"head_node", node.facts.head_node.name},
+            {"environment_of", node.subject}};
 }
 
 Json netdevs_json(const Fabric& fabric) {
@@ -420,7 +423,7 @@ Json explain_json(const NodePlan& node, const std::string& host) {
         {"schema", 1},
         {"host", host},
         {"settings", settings_json(node.settings)},
-        {"step", step_json(node.facts)},
+        {"step", step_json(node)},
         {"fabric", {{"hcas", gids.at("hcas")}, {"netdevs", netdevs_json(fabric)}, {"gpus", report_json(fabric.gpus)}}},
         {"decisions", report_json(decisions_of(node, true))},
         {"places", placement_json(node)},

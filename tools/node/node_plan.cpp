@@ -171,7 +171,7 @@ FabricChoice choose_active_ports(const Fabric& fabric) {
 /// Places the ranks of this process's step; outside a step, as many as the node has GPUs. In a step that the plugin has
 /// set up, the result equals the plugin's own plan.
 Result<Places> place_here(const NodeFacts& facts, const Plan& plan, const Settings& settings,
-                          const RanksWanted& wanted) {
+                          const RanksWanted& wanted, const Subject& subject) {
     Places places;
     const auto root = SysRoot::open(settings.root);
     auto topology = root ? read_topology(*root) : tl::unexpected(root.error());
@@ -184,13 +184,14 @@ Result<Places> place_here(const NodeFacts& facts, const Plan& plan, const Settin
     const auto given = settings.given.find("root");
     const bool live =
         root && (root->path() == "/" || (given != settings.given.end() && given->second.origin <= Origin::Plugstack));
-    places.masks_source = live ? "the affinity mask of this process" : "all CPUs of the machine";
+    places.masks_source =
+        live ? format_text("the affinity mask of {}", subject.name) : "all CPUs of the machine";
     // The plugin leaves no masks if it was told not to bind.
     const bool plugin_binds = !set_up_by_plugin(facts.environment, facts.step) || plan.layout.layout != Layout::Rank ||
                               facts.environment.get(masks_variable) || !wanted.cpus.empty();
-    const CpuSet default_cpus = live ? read_affinity() : places.topology.cpus();
-    return place(std::move(places), facts, plan, plugin_binds ? settings.bind : BindChoice::Off, default_cpus, live,
-                 wanted);
+    const CpuSet default_cpus = live ? read_affinity(subject.pid) : places.topology.cpus();
+    return place(std::move(places), facts, plan, plugin_binds && !plan.cpus_stay ? settings.bind : BindChoice::Off,
+                 default_cpus, live, wanted);
 }
 
 } // namespace
@@ -203,16 +204,16 @@ int NodePlan::exit_code() const {
 }
 
 Result<NodePlan> plan_node(const SettingsOptions& options, const Settings& settings, std::chrono::milliseconds timeout,
-                           const RanksWanted& ranks, GidTables tables, Environment environment) {
-    restore_note(environment);
-    auto facts = inspect_node(settings, environment, {}, timeout, false, tables);
+                           const RanksWanted& ranks, GidTables tables, Subject subject) {
+    restore_note(subject.environment);
+    auto facts = inspect_node(settings, subject.environment, subject.program, timeout, false, tables);
     if (!facts) {
         return tl::unexpected(facts.error());
     }
-    NodePlan node{settings, std::move(*facts), {}, {}, {}};
+    NodePlan node{settings, std::move(*facts), {}, {}, {}, subject.name};
     node.plan = make_plan(node.facts, settings);
     node.variables = node.plan.variables;
-    auto places = place_here(node.facts, node.plan, settings, ranks);
+    auto places = place_here(node.facts, node.plan, settings, ranks, subject);
     if (!places) {
         return tl::unexpected(places.error());
     }
@@ -277,7 +278,7 @@ Result<WatchedNode> WatchedNode::inspect(const SettingsOptions& options, const E
     if (!root) {
         return tl::unexpected(root.error());
     }
-    auto node = plan_node(options, *settings, {}, {}, GidTables::Expected, environment);
+    auto node = plan_node(options, *settings, {}, {}, GidTables::Expected, {.environment = environment});
     if (!node) {
         return tl::unexpected(node.error());
     }

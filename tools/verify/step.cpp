@@ -34,19 +34,6 @@ constexpr char more_pieces = '+'; // after the mark
 constexpr char last_piece = '.';
 constexpr std::size_t most_output = std::size_t{64} << 20;
 
-struct StepId {
-    std::uint32_t job = 0;
-    std::uint32_t step = 0;
-};
-
-std::optional<StepId> parse_step(std::string_view text) {
-    const auto [job, step] = split_once(text, '.');
-    const auto job_number = parse_number<std::uint32_t>(job);
-    const auto step_number = step ? parse_number<std::uint32_t>(*step) : std::nullopt;
-    return job_number && *job_number > 0 && step_number ? std::optional(StepId{*job_number, *step_number})
-                                                        : std::nullopt;
-}
-
 // --- On each node ---
 
 /// Prints the evidence as short lines: srun merges the lines of several nodes, and splits lines of 1 KiB or more.
@@ -65,8 +52,10 @@ void report(const NodeEvidence& evidence) {
 /// Watches until the time is over, the step has ended, or a signal arrives.
 Result<int> watch_here(const VerifyOptions& options, const StepId& id) {
     const auto live = SysRoot::open("/");
-    const auto task = live ? environment_of_step(*live, id.job, id.step) : std::nullopt;
-    const auto node = WatchedNode::inspect(options.settings, task.value_or(Environment::from(environ)));
+    const auto task = live ? find_task(*live, id.job, id.step) : std::nullopt;
+    // What the plugin set counts as the user's: it is what the step has.
+    const auto node = WatchedNode::inspect(options.settings,
+                                           task ? task->environment.as_users() : Environment::from(environ));
     const BlockedSignals blocked;
     const auto signals = SignalReader::open(blocked);
     if (!node || !signals || !live) {
@@ -161,7 +150,7 @@ std::vector<std::string> missing_nodes(std::vector<std::string> names, const std
 } // namespace
 
 Result<int> verify_step(const VerifyOptions& options) {
-    const auto id = parse_step(options.step);
+    const auto id = parse_step_id(options.step);
     if (!id) {
         print_error(
             format_text("verify: --step {}: expected JOB.STEP, as squeue --steps shows it", printable(options.step)));

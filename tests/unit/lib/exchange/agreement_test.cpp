@@ -488,6 +488,29 @@ TEST(ExchangeAgreement, EachNodeHasItsRanksAndItsPorts) {
     EXPECT_EQ(outcome.summary.substr(0, 42), "node layout, 3 tasks on 3 nodes, 7 ranks, ");
 }
 
+TEST(ExchangeAgreement, TheLineSaysWhatAppliesWhereTheUserDecides) {
+    auto reports = fabric_reports(2);
+    reports[0].users_head = "n01-ib";
+    reports[0].plan_head = std::nullopt;
+    reports[0].plan_head_is_given = true;
+    reports[0].fabric = "1 HCA port (mlx5_7:1) by NCCL_IB_HCA=mlx5_7 (set before), GID index per port";
+    const auto outcome = agree(reports, {}, std::vector<ReachResult>(2), {});
+    EXPECT_EQ(outcome.summary, "rank layout, 2 tasks on 2 nodes, head n01-ib:29400 (MASTER_ADDR set before), 1 HCA port "
+                               "(mlx5_7:1) by NCCL_IB_HCA=mlx5_7 (set before), GID index per port");
+}
+
+TEST(ExchangeAgreement, TasksThatMeetNobodyHaveNoRanksInCommon) {
+    auto reports = fabric_reports(2);
+    for (auto& report : reports) {
+        report.layout = Layout::Node;
+        report.alone = "torchrun --standalone";
+    }
+    const auto outcome = agree(reports, {}, std::vector<ReachResult>(2), {});
+    EXPECT_FALSE(outcome.agreements[1].ranks);
+    EXPECT_EQ(outcome.summary, "node layout, 2 tasks on 2 nodes, each task a world of its own (torchrun --standalone), "
+                               "2 HCA ports (mlx5_0, mlx5_1), GID index 3");
+}
+
 TEST(ExchangeAgreement, StrictNamesTheFirstFault) {
     auto reports = fabric_reports(3);
     reports[1].gpus = 4; // is told, and no fault

@@ -41,6 +41,8 @@ NodeReport full_report() {
     report.step_nodes = 3;
     report.gpus = 8;
     report.layout = Layout::Pod;
+    report.alone = "torchrun --standalone";
+    report.users_head = "n01-ib";
     report.cpus = 96;
     report.memlock_kib = 64;
     report.hcas = 9;
@@ -67,6 +69,8 @@ void expect_equal(const NodeReport& a, const NodeReport& b) {
     EXPECT_EQ(a.step_nodes, b.step_nodes);
     EXPECT_EQ(a.gpus, b.gpus);
     EXPECT_EQ(a.layout, b.layout);
+    EXPECT_EQ(a.alone, b.alone);
+    EXPECT_EQ(a.users_head, b.users_head);
     EXPECT_EQ(a.cpus, b.cpus);
     EXPECT_EQ(a.memlock_kib, b.memlock_kib);
     EXPECT_EQ(a.hcas, b.hcas);

@@ -11,6 +11,7 @@
 #include <cstring>
 #include <gtest/gtest.h>
 #include <string>
+#include <sys/stat.h>
 
 namespace rdma_nccl {
 namespace {
@@ -66,6 +67,37 @@ TEST(Inspect, ReadsGidTablesAsFarAsThePlanNeeds) {
     EXPECT_EQ(slots(wish), 8U);
     settings.gid = 6;
     EXPECT_EQ(slots({}), 8U);
+}
+
+/// The script is of this machine, whatever the root is, and may be written relative to the working directory.
+TEST(Inspect, AShellScriptThatStartsALauncherIsSeen) {
+    Machine machine;
+    const auto program_of = [&](const std::string& text, bool through_child = true) {
+        machine.tree().file("/run.sh", text);
+        Settings settings;
+        settings.root = machine.tree().path();
+        const auto facts = inspect_node(settings, {}, {machine.tree().at("/run.sh").string()},
+                                        through_child ? std::chrono::milliseconds(60s) : without_limit);
+        return facts.value().program;
+    };
+    for (const bool through_child : {true, false}) {
+        const auto program = program_of("#!/bin/bash\nexec torchrun --standalone x.py\n", through_child);
+        EXPECT_EQ(program.kind, ProgramKind::Launcher);
+        EXPECT_EQ(program.name, "torchrun in run.sh");
+        EXPECT_EQ(program.alone, "torchrun --standalone");
+    }
+    EXPECT_EQ(program_of("#!/bin/bash\npython x.py\n").kind, ProgramKind::Ordinary);
+    EXPECT_EQ(program_of(std::string("\x7f" "ELF\0\ntorchrun x.py\n", 21)).kind, ProgramKind::Ordinary);
+    EXPECT_EQ(program_of("#!/bin/bash\n" + std::string(65536, '\n') + "torchrun x.py\n").kind, ProgramKind::Ordinary)
+        << "too long";
+    machine.tree().remove("/run.sh").directory("/run.sh");
+    Settings settings;
+    settings.root = machine.tree().path();
+    const auto fifo = machine.tree().at("/fifo.sh").string();
+    ASSERT_EQ(::mkfifo(fifo.c_str(), 0600), 0);
+    for (const auto& path : {machine.tree().at("/run.sh").string(), fifo, std::string("/nonexistent/run.sh")}) {
+        EXPECT_EQ(inspect_node(settings, {}, {path}).value().program.kind, ProgramKind::Ordinary) << path;
+    }
 }
 
 TEST(Inspect, FilesThatHangCountAsAbsent) {

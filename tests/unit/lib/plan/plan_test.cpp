@@ -181,11 +181,35 @@ TEST(PlanTask, InNodeLayoutTheCpusAreSharedByTheRanksToCome) {
 TEST(Report, SaysEverythingInALine) {
     const auto facts = two_nodes();
     const auto plan = make_plan(facts, {});
-    EXPECT_EQ(plan_summary(plan, facts.step), "rank layout, 8 tasks on 2 nodes, head n01 (10.0.0.1:21000), 2 HCA ports "
+    EXPECT_EQ(plan_summary(plan, facts), "rank layout, 8 tasks on 2 nodes, head n01 (10.0.0.1:21000), 2 HCA ports "
                                               "(mlx5_0:1,mlx5_1:1), GID index 3");
     const auto lines = plan_lines(plan, facts.step, {});
     EXPECT_NE(std::find(lines.begin(), lines.end(), "  MASTER_PORT=21000  [derived: from job and step id, by srun]"),
               lines.end());
+}
+
+TEST(Report, SaysWhatAppliesWhereTheUserDecides) {
+    auto facts = two_nodes();
+    const auto line_with = [&](const std::string& name, const std::string& text) {
+        auto changed = facts;
+        changed.environment.set(name, text);
+        const auto line = plan_summary(make_plan(changed, {}), changed);
+        return line.substr(line.find("head "));
+    };
+    EXPECT_EQ(line_with("NCCL_IB_HCA", "mlx5_1"),
+              "head n01 (10.0.0.1:21000), 1 HCA port (mlx5_1:1) by NCCL_IB_HCA=mlx5_1 (set before), GID index per port");
+    EXPECT_EQ(line_with("NCCL_IB_HCA", "bnxt"), "head n01 (10.0.0.1:21000), no HCA by NCCL_IB_HCA=bnxt (set before)");
+    EXPECT_EQ(line_with("NCCL_IB_GID_INDEX", "5"), "head n01 (10.0.0.1:21000), 2 HCA ports (mlx5_0:1,mlx5_1:1), GID by "
+                                                   "NCCL_IB_GID_INDEX=5 (set before)");
+    EXPECT_EQ(line_with("NCCL_IB_DISABLE", "1"),
+              "head n01 (10.0.0.1:21000), sockets by NCCL_IB_DISABLE=1 (set before)");
+    EXPECT_EQ(line_with("NCCL_NET", "Socket"), "head n01 (10.0.0.1:21000), sockets by NCCL_NET=Socket (set before)");
+    EXPECT_EQ(line_with("MASTER_ADDR", "lab-head"), "head lab-head:21000 (MASTER_ADDR set before), 2 HCA ports "
+                                                    "(mlx5_0:1,mlx5_1:1), GID index 3");
+    EXPECT_EQ(line_with("MASTER_ADDR", "fd00::1").substr(0, 19), "head [fd00::1]:2100");
+    facts.nccl_conf["NCCL_IB_HCA"] = {"mlx5_0", "/etc/nccl.conf"};
+    EXPECT_EQ(line_with("NCCL_IB_TC", "106"), "head n01 (10.0.0.1:21000), 1 HCA port (mlx5_0:1) by NCCL_IB_HCA=mlx5_0 "
+                                              "(/etc/nccl.conf), GID index per port");
 }
 
 /// As NCCL sees it: numbers, hardware below.
@@ -359,6 +383,96 @@ TEST(TaskFacts, CpusAreWhatSlurmGrantsAndTheNodeHas) {
     EXPECT_EQ(task.node_cpus, 16U) << "a node may claim more CPUs than it has";
     EXPECT_EQ(task.cpus_per_task, 4U);
     EXPECT_EQ(task_facts({.rank = 1}, Environment()).rank, 1U);
+}
+
+TEST(Plan, TasksThatMeetNobodyGetNcclsVariablesOnly) {
+    auto facts = two_nodes();
+    facts.step.tasks_per_node = {1, 1};
+    facts.step.task_count = 2;
+    facts.program = classify_program(std::vector<std::string>{"torchrun", "--standalone", "x.py"});
+    facts.environment.set("MASTER_ADDR", "localhost");
+    facts.environment.set("RANK", "0");
+    const auto plan = make_plan(facts, {});
+    EXPECT_EQ(value(plan.variables, "NCCL_IB_HCA"), "=mlx5_0:1,mlx5_1:1");
+    for (const auto& variable : plan.variables) {
+        const auto& name = variable.name;
+        EXPECT_TRUE(name.starts_with("NCCL_") || name.starts_with("NVSHMEM_") || name == "UCX_NET_DEVICES" ||
+                    name == "GLOO_SOCKET_IFNAME" || name == "CUDA_DEVICE_ORDER")
+            << name;
+    }
+    EXPECT_TRUE(plan_task(plan, TaskFacts{.rank = 1, .task_count = 2}, {}).empty());
+    EXPECT_TRUE(plan.warnings.empty()) << plan.warnings.front();
+    EXPECT_EQ(plan.master_address(), "");
+    EXPECT_EQ(plan_summary(plan, facts), "node layout, 2 tasks on 2 nodes, each task a world of its own (torchrun "
+                                         "--standalone), 2 HCA ports (mlx5_0:1,mlx5_1:1), GID index 3");
+}
+
+TEST(Plan, WhatAnOuterStepSetIsRemovedForTasksThatMeetNobody) {
+    auto facts = two_nodes();
+    facts.environment = Environment(std::vector<std::string>{
+        "PET_NNODES=2", "NODE_RANK=1",
+        "RDMA_NCCL_SET=@12.7," + marker_entry("PET_NNODES", "2") + "," + marker_entry("NODE_RANK", "1")});
+    facts.step.tasks_per_node = {1, 1};
+    facts.program = classify_program(std::vector<std::string>{"torchrun", "--nnodes=1", "x.py"}, facts.environment);
+    const auto plan = make_plan(facts, {});
+    EXPECT_EQ(find_variable(plan.variables, "PET_NNODES")->action, VariableAction::Unset);
+    EXPECT_EQ(find_variable(plan.variables, "NODE_RANK")->action, VariableAction::Unset);
+}
+
+TEST(PlanTask, AStepOfOneTaskKeepsWhatWasExportedForIt) {
+    auto facts = two_nodes();
+    facts.step.node_count = facts.step.task_count = 1;
+    facts.step.tasks_per_node = {1};
+    const Environment users(std::vector<std::string>{"NODE_RANK=3", "RANK=3", "WORLD_SIZE=4"});
+    const auto plan = make_plan(facts, {});
+    EXPECT_EQ(value(plan_task(plan, {}, users), "NODE_RANK"), "3");
+    facts.visible_gpus = {};
+    const auto variables = plan_task(make_plan(facts, {}), {}, users);
+    EXPECT_EQ(value(variables, "RANK"), "3");
+    EXPECT_EQ(value(variables, "WORLD_SIZE"), "4");
+    EXPECT_EQ(value(variables, "LOCAL_RANK"), "0");
+    EXPECT_EQ(value(plan_task(plan, {.task_count = 2}, users), "NODE_RANK"), "0") << "one value for several tasks";
+}
+
+TEST(PlanTask, WhereOnlyTheSiteAskedAProgramWithoutGpusKeepsItsCpus) {
+    auto facts = two_nodes();
+    Settings settings;
+    settings.enable = true;
+    const auto threads = [&] { return value(plan_task(make_plan(facts, settings), {}, {}), "OMP_NUM_THREADS"); };
+    EXPECT_NE(threads(), "(none)") << "it has GPUs";
+    facts.visible_gpus = {};
+    EXPECT_EQ(threads(), "(none)");
+    EXPECT_TRUE(make_plan(facts, settings).cpus_stay);
+    settings.given["bind"] = {"cpu", Origin::SiteFile, ""};
+    EXPECT_NE(threads(), "(none)") << "the site wants it bound";
+    settings.given = {{"enable", {"on", Origin::Option, "--rdma-nccl"}}};
+    EXPECT_NE(threads(), "(none)") << "the user asked";
+}
+
+TEST(LoneStep, OnTheSecondNodeOfALoopIsHinted) {
+    auto facts = two_nodes();
+    facts.step.job_nodes = {"n01", "n02"};
+    facts.step.nodes = {"n02"};
+    facts.step.node_count = facts.step.task_count = 1;
+    facts.step.tasks_per_node = {1};
+    const auto hint = [&](const Settings& settings = {}) {
+        return lone_step_hint(make_plan(facts, settings), facts, settings).value_or("");
+    };
+    EXPECT_EQ(hint(), "") << "not asked, and nothing tells that it is meant to meet others";
+    Settings asked;
+    asked.given["enable"] = {"on", Origin::Option, "--rdma-nccl"};
+    EXPECT_EQ(hint(asked), "hint: this step has one of the job's 2 nodes, and tells its ranks of no other; to start one "
+                           "world on all of them: srun -N2 --ntasks-per-node=1 ...");
+    facts.program = {ProgramKind::Launcher, "torchrun"};
+    EXPECT_NE(hint(), "");
+    facts.program = {};
+    facts.environment.set("NODE_RANK", "1");
+    EXPECT_NE(hint(), "");
+    facts.step.nodes = {"n01"};
+    EXPECT_EQ(hint(asked), "") << "once for the loop";
+    facts.step.nodes = facts.step.job_nodes;
+    facts.step.node_count = 2;
+    EXPECT_EQ(hint(asked), "");
 }
 
 TEST(Plan, AnOrderOfTheGpusIsNoLeftOver) {

@@ -12,19 +12,62 @@ namespace {
 
 using Step = std::optional<StepName>;
 
-TEST(EnvironmentOfStep, IsThatOfOneOfItsTasks) {
-    using namespace std::string_literals;
-    test::Tree tree;
-    tree.file("/proc/10/environ", "SLURM_JOB_ID=12\0SLURM_STEP_ID=0\0"s); // slurmstepd: it is no task
-    tree.file("/proc/11/environ", "SLURM_JOB_ID=12\0SLURM_STEP_ID=1\0SLURM_PROCID=0\0"s);
-    tree.file("/proc/12/environ",
-              "SLURM_JOB_ID=12\0SLURM_STEP_ID=0\0SLURM_PROCID=3\0NCCL_IB_HCA=mlx5_1\0RDMA_NCCL_SET=@12.0,x\0"s);
-    const auto found = environment_of_step(tree.root(), 12, 0);
+using namespace std::string_literals;
+
+/// Steps 0 and 1 of job 12, a batch script, and step 9 of another job. Process 30 is the task of process 31.
+class FindTask : public testing::Test {
+protected:
+    void SetUp() override {
+        const auto step_0 = "SLURM_JOB_ID=12\0SLURM_STEP_ID=0\0"s;
+        process(10, 1, step_0); // slurmstepd: it is no task
+        process(11, 10, step_0 + "SLURM_PROCID=4\0"s);
+        const auto task = step_0 + "SLURM_PROCID=3\0NCCL_IB_HCA=mlx5_1\0"s;
+        process(31, 30, task + "NCCL_IB_DISABLE=1\0RANK=3\0"s);
+        process(30, 10, task + "RDMA_NCCL_SET=@12.0," + marker_entry("NCCL_IB_HCA", "mlx5_1") + "\0"s);
+        tree_.file("/proc/30/cmdline", "/bin/bash\0./run.sh\0"s);
+        process(40, 1, "SLURM_JOB_ID=12\0SLURM_STEP_ID=1\0SLURM_PROCID=0\0"s);
+        process(50, 1, "SLURM_JOB_ID=12\0SLURM_STEP_ID=4294967291\0SLURM_PROCID=0\0"s);
+        process(60, 1, "SLURM_JOB_ID=13\0SLURM_STEP_ID=9\0SLURM_PROCID=0\0"s);
+    }
+
+    void process(int pid, int parent, const std::string& environ) {
+        const auto folder = format_text("/proc/{}/", pid);
+        tree_.file(folder + "environ", environ).file(folder + "stat", format_text("{} (x) S {} 1", pid, parent));
+    }
+    [[nodiscard]] std::optional<TaskProcess> find(std::uint32_t job, std::optional<std::uint32_t> step,
+                                                  std::optional<std::uint32_t> own = {}) const {
+        return find_task(tree_.root(), job, step, own);
+    }
+
+    test::Tree tree_;
+};
+
+TEST_F(FindTask, TheOutermostProcessOfTheFirstTask) {
+    const auto found = find(12, 0);
     ASSERT_TRUE(found);
-    EXPECT_EQ(found->get("SLURM_PROCID"), "3");
-    EXPECT_EQ(found->get_users("NCCL_IB_HCA"), "mlx5_1") << "whoever has set it";
-    EXPECT_EQ(found->get(marker_variable), std::nullopt);
-    EXPECT_FALSE(environment_of_step(tree.root(), 12, 2));
+    EXPECT_EQ(found->pid, 30);
+    EXPECT_EQ(found->program, (std::vector<std::string>{"/bin/bash", "./run.sh"}));
+    EXPECT_EQ(found->environment.get("SLURM_PROCID"), "3");
+    EXPECT_EQ(found->environment.get("RANK"), std::nullopt) << "that is of what it started";
+    EXPECT_EQ(found->environment.get_users("NCCL_IB_DISABLE"), "1") << "exported by the script";
+    EXPECT_EQ(found->environment.get_users("NCCL_IB_HCA"), std::nullopt) << "the plugin's";
+    EXPECT_EQ(found->environment.as_users().get_users("NCCL_IB_HCA"), "mlx5_1");
+    EXPECT_EQ(found->environment.as_users().get(marker_variable), std::nullopt);
+    EXPECT_FALSE(find(12, 2));
+    EXPECT_FALSE(find(14, 0));
+}
+
+TEST_F(FindTask, BesideAnotherStep) {
+    EXPECT_EQ(find(12, {}, 2)->step, 1U) << "the newest";
+    EXPECT_EQ(find(12, {}, 1)->step, 0U) << "not the own one, and no batch script";
+    EXPECT_FALSE(find(13, {}, 9));
+}
+
+TEST(StepId, ByNumbers) {
+    EXPECT_EQ(parse_step_id("12.3")->step, 3U);
+    for (const auto* const text : {"", "12", "12.", ".3", "0.1", "12.batch", "12.3.4", "x.1", "12.-1"}) {
+        EXPECT_FALSE(parse_step_id(text)) << text;
+    }
 }
 
 TEST(StepOfCgroups, OfSlurmsVersions) {
