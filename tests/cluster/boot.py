@@ -239,5 +239,5 @@ class Init:
         ).stdout
         for descriptor in login:
             os.close(descriptor)
-        states = [line.split()[1] for line in shown.splitlines()]
-        return len(states) == len(self._cluster.nodes) and all(state == "idle" for state in states)
+        states = dict(line.split() for line in shown.splitlines())  # a line for each partition that a node is in
+        return len(states) == len(self._cluster.nodes) and all(state == "idle" for state in states.values())
