@@ -135,6 +135,10 @@ std::optional<NodeState> plan_alone(SettingsOutcome outcome, const Environment& 
     state.plan = make_plan(state.facts, state.settings);
     if (state.plan.leave_alone) {
         report_to_log(state.plan.leave_alone_why);
+        if (asked_by_user(state.settings) && state.settings.verbose > 0 && host.has_task_zero()) {
+            report_to_user(
+                format_text("{}, which get nothing from --rdma-nccl: {}", state.plan.leave_alone_why, mpirun_advice));
+        }
         return std::nullopt;
     }
     return state;

@@ -15,6 +15,9 @@ namespace rdma_nccl {
 struct Error {
     std::string message;
     int os_error = 0; ///< errno of the system call that failed, or 0
+
+    /// Returns true if what was asked for is not there. Other errors do not tell whether it is.
+    [[nodiscard]] bool is_absent() const { return os_error == ENOENT || os_error == ENOTDIR || os_error == ENODEV; }
 };
 
 template<typename T>

@@ -141,6 +141,7 @@ std::vector<std::string> causes_of(const NodeFacts& facts, const Plan& plan) {
     auto causes = judge_nccl_overrides(facts, plan.fabric);
     if (plan.fabric.used().empty()) {
         append(causes, plan.fabric.warnings);
+        append(causes, plan.fabric.notes);
     }
     append(causes, judge_limits({facts.limits.memlock_kib, std::nullopt, std::nullopt}, true, 1));
     return causes;

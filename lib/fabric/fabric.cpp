@@ -44,6 +44,18 @@ bool is_pci_host_bridge(std::string_view text) {
 
 } // namespace
 
+std::string Port::problem_with(std::string_view file) const {
+    const auto found = std::ranges::find_if(
+        problems, [file](const std::string& problem) { return problem.starts_with(file) || problem.starts_with('/'); });
+    return found == problems.end() ? "" : *found;
+}
+
+const std::string* Fabric::hca_problem() const {
+    const auto found = std::ranges::find_if(
+        problems, [](const std::string& problem) { return problem.starts_with("/sys/class/infiniband"); });
+    return found == problems.end() ? nullptr : &*found;
+}
+
 const Port* Fabric::find_port(std::string_view hca, unsigned number) const {
     const Hca* const found = find_hca(hca);
     return found == nullptr ? nullptr : find_by(found->ports, &Port::number, number);

@@ -54,13 +54,15 @@ struct Port {
     std::vector<Gid> gids;
     std::vector<std::string> problems; ///< files that could not be read or parsed, as text
 
+    /// Returns why the file "state" or the like, or the port's whole directory, could not be read; "" if it could.
+    [[nodiscard]] std::string problem_with(std::string_view file) const;
     /// Returns the greater of the two rates, 0 when unknown. Rate files can be wrong: see `rate_is_default`.
     [[nodiscard]] double believable_rate_gbps() const { return std::max(rate_is_default ? 0 : rate_gbps, netdev_gbps); }
 };
 
 /// This process's access to the device file of an HCA's verbs.
 enum class DeviceAccess {
-    Unknown,       ///< a copied tree of another machine, without /dev
+    Unknown,       ///< a copied tree of another machine, without /dev; or it cannot be told
     Open,          ///< readable and writable
     NoVerbsDevice, ///< nothing in /sys/class/infiniband_verbs: ib_uverbs is not loaded
     Missing,       ///< there is a verbs device but no file for it: in a container
@@ -154,6 +156,8 @@ struct Fabric {
     /// Returns nullptr if there is none of that name.
     [[nodiscard]] const Hca* find_hca(std::string_view name) const { return find_by(hcas, &Hca::name, name); }
     [[nodiscard]] const Port* find_port(std::string_view hca, unsigned number) const;
+    /// Returns the first of `problems` with the RDMA devices as a whole; nullptr if there is none.
+    [[nodiscard]] const std::string* hca_problem() const;
     [[nodiscard]] const Netdev* find_netdev(std::string_view name) const {
         return find_by(netdevs, &Netdev::name, name);
     }

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cstring>
 #include <utility>
 
 namespace rdma_nccl {
@@ -98,8 +99,10 @@ void read_gid_netdev(const Result<Directory>& netdevs, std::string_view slot, Gi
     }
 }
 
-/// Fails when the slot cannot be read.
-Result<void> read_slot(const GidTable& table, const std::string& slot, unsigned index, Port& port, Notes& notes) {
+/// Fails when the slot cannot be read. Reads it again, up to `tries` times, if the kernel has changed it meanwhile: the
+/// type of an entry that is being replaced cannot be read.
+Result<void> read_slot(const GidTable& table, const std::string& slot, unsigned index, Port& port, Notes& notes,
+                       int tries = 3) {
     const auto text = table.values->read(slot, short_file);
     if (!text) {
         return tl::unexpected(text.error());
@@ -118,6 +121,9 @@ Result<void> read_slot(const GidTable& table, const std::string& slot, unsigned 
     gid.index = index;
     gid.value = *value;
     read_gid_type(table.types, slot, gid);
+    if (!gid.type && tries > 1 && table.values->read(slot, short_file).value_or("") != *text) {
+        return read_slot(table, slot, index, port, notes, tries - 1);
+    }
     read_gid_netdev(table.netdevs, slot, gid, notes);
     port.gids.push_back(std::move(gid));
     return {};
@@ -148,7 +154,7 @@ void read_gids(const SysRoot& root, const std::string& port_path, Port& port,
     }
     const auto slots = table.values ? table.values->list() : tl::unexpected(table.values.error());
     if (!slots) {
-        notes.add(format_text("gids: {}", slots.error().message));
+        notes.add(format_text("gids: {}", std::strerror(slots.error().os_error)));
         return;
     }
     for (const auto& slot : *slots) { // in numeric order

@@ -29,14 +29,18 @@ void read_amd(const SysRoot& root, const std::string& path, Gpu& gpu) {
     }
 }
 
-std::optional<Gpu> read_gpu(const SysRoot& root, const std::string& address) {
+std::optional<Gpu> read_gpu(const SysRoot& root, const std::string& address, Notes& notes) {
     const std::string path = format_text("{}/{}", pci_directory, address);
     const auto pci_class = root.read(path + "/class", short_file);
-    if (!pci_class || !may_be_gpu(*pci_class)) { // most devices are skipped here, after reading one small file
+    if (pci_class && !may_be_gpu(*pci_class)) { // most devices are skipped here, after reading one small file
         return std::nullopt;
     }
     const auto function = root.directory(path);
-    if (!function) {
+    if (!pci_class || !function) {
+        const Error& error = pci_class ? function.error() : pci_class.error();
+        if (!error.is_absent()) {
+            notes.add(format_text("whether it is a GPU cannot be told: {}", error.message));
+        }
         return std::nullopt;
     }
     Gpu gpu;
@@ -168,7 +172,8 @@ NvidiaInformation parse_nvidia_information(std::string_view text) {
         const auto [key, value] = split_once(line, ':');
         if (trim(key) == "Device Minor") {
             information.minor = parse_number<unsigned>(trim(value.value_or("")));
-        } else if (trim(key) == "GPU UUID" && trim(value.value_or("")).starts_with("GPU-")) {
+        } else if (trim(key) == "GPU UUID" && trim(value.value_or("")).starts_with("GPU-") &&
+                   value->find('?') == std::string_view::npos) { // "GPU-????????-...": the driver does not know it
             information.uuid = printable(trim(*value), 40);
         }
     }
@@ -188,7 +193,7 @@ std::vector<Gpu> read_gpus(const SysRoot& root, Notes& notes) {
         if (!is_pci_address(address)) {
             continue;
         }
-        if (auto gpu = read_gpu(root, address)) {
+        if (auto gpu = read_gpu(root, address, notes)) {
             gpus.push_back(std::move(*gpu));
         }
     }

@@ -69,10 +69,14 @@ void read_ports(const SysRoot& root, const std::string& path, Hca& hca, Notes& n
 }
 
 /// Reads what the `device` link leads to. Software devices (rxe, siw) have no such link.
-void read_parent(const SysRoot& root, const std::string& path, Hca& hca) {
+void read_parent(const SysRoot& root, const std::string& path, Hca& hca, Notes& notes) {
     const auto real_path = root.resolve(path + "/device");
     const auto device = root.directory(path + "/device");
     if (!real_path || !device) {
+        const Error& error = real_path ? device.error() : real_path.error();
+        if (!error.is_absent()) {
+            notes.add(error.message);
+        }
         return;
     }
     hca.pci_path = pci_function_path(*real_path);
@@ -95,7 +99,7 @@ Hca read_hca(const SysRoot& root, const std::string& name, const Directory& dire
     hca.system_image_guid = printable(directory.read("sys_image_guid", short_file).value_or(""), 40);
     hca.firmware = printable(directory.read("fw_ver", short_file).value_or(""), 40);
     hca.board = printable(directory.read("board_id", short_file).value_or(""), 40);
-    read_parent(root, path, hca);
+    read_parent(root, path, hca, notes);
     read_ports(root, path, hca, notes);
     hca.problems = notes.take();
     return hca;
@@ -105,13 +109,20 @@ Hca read_hca(const SysRoot& root, const std::string& name, const Directory& dire
 /// and whether it exists. NCCL skips an HCA that it cannot open (ncclIbInit), but sysfs still shows it.
 using VerbsDevices = std::map<std::string, std::string>; // maps mlx5_0 to uverbs3
 
-VerbsDevices read_verbs_devices(const SysRoot& root) {
+/// Fails if it cannot be told which there are.
+Result<VerbsDevices> read_verbs_devices(const SysRoot& root) {
     constexpr std::string_view verbs_directory = "/sys/class/infiniband_verbs";
     VerbsDevices devices;
-    for (const auto& name : root.list(verbs_directory).value_or(std::vector<std::string>{})) {
+    const auto names = root.list(verbs_directory);
+    if (!names && !names.error().is_absent()) {
+        return tl::unexpected(names.error());
+    }
+    for (const auto& name : names.value_or(std::vector<std::string>{})) {
         const auto hca = root.read(format_text("{}/{}/ibdev", verbs_directory, name), short_file);
         if (hca && is_device_name(name)) { // the class has a file abi_version too
             devices[*hca] = name;
+        } else if (!hca && !hca.error().is_absent()) {
+            return tl::unexpected(hca.error());
         }
     }
     return devices;
@@ -125,8 +136,10 @@ void find_device_file(const SysRoot& root, const VerbsDevices& devices, Hca& hca
         return;
     }
     hca.device_file = "/dev/infiniband/" + found->second;
-    if (!root.exists(hca.device_file)) {
-        hca.device_access = DeviceAccess::Missing;
+    if (const auto there = root.look_for(hca.device_file); !there) {
+        hca.device_access = there.error().is_absent()          ? DeviceAccess::Missing
+                            : there.error().os_error == EACCES ? DeviceAccess::Denied
+                                                               : DeviceAccess::Unknown;
     } else {
         const bool denied = root.is_live() && !root.may_read_and_write(hca.device_file);
         hca.device_access = denied ? DeviceAccess::Denied : DeviceAccess::Open;
@@ -139,7 +152,9 @@ Hca read_hca_place(const SysRoot& root, const std::string& name) {
     Hca hca;
     hca.name = name;
     if (is_device_name(name)) {
-        read_parent(root, format_text("{}/{}", class_directory, name), hca);
+        Notes notes;
+        read_parent(root, format_text("{}/{}", class_directory, name), hca, notes);
+        hca.problems = notes.take();
     }
     return hca;
 }
@@ -155,6 +170,9 @@ std::vector<Hca> read_hcas(const SysRoot& root, const UnresponsiveHcas& unrespon
     std::ranges::sort(*names, natural_name_less);
     const bool has_dev = root.exists("/dev"); // a copied tree of another machine has none
     const auto verbs = has_dev ? read_verbs_devices(root) : VerbsDevices();
+    if (!verbs) {
+        notes.add(verbs.error().message);
+    }
     std::vector<Hca> hcas;
     for (const auto& name : *names) {
         if (!is_device_name(name) || hcas.size() >= max_hcas) {
@@ -168,8 +186,8 @@ std::vector<Hca> read_hcas(const SysRoot& root, const UnresponsiveHcas& unrespon
             continue;
         }
         hcas.push_back(read_hca(root, name, *directory, !unresponsive.contains(name)));
-        if (has_dev) {
-            find_device_file(root, verbs, hcas.back());
+        if (has_dev && verbs) {
+            find_device_file(root, *verbs, hcas.back());
         }
     }
     return hcas;

@@ -26,12 +26,12 @@ constexpr unsigned long flag_up = 0x1;
 constexpr unsigned long flag_loopback = 0x8;
 
 /// The carrier file gives EINVAL while the interface is down, and operstate is "unknown" for drivers that do not
-/// maintain it (loopback).
+/// maintain it (loopback). An interface of which neither can be read is not called down.
 bool has_carrier(const Directory& directory) {
     if (const auto carrier = directory.read("carrier", short_file)) {
         return *carrier == "1";
     }
-    const auto state = directory.read("operstate", short_file).value_or("");
+    const auto state = directory.read("operstate", short_file).value_or("unknown");
     return state == "up" || state == "unknown";
 }
 
@@ -255,6 +255,10 @@ std::vector<Netdev> read_netdevs(const SysRoot& root, const std::set<std::string
             netdevs.push_back(read_netdev(root, name, *directory, !unresponsive.contains(name), notes));
         } else if (directory.error().os_error != ENOTDIR) { // ENOTDIR: bonding_masters is a file among the interfaces
             notes.add(directory.error().message);
+            if (!directory.error().is_absent()) { // it is there: GIDs on it are not foreign
+                netdevs.emplace_back().name = name;
+                netdevs.back().up = true;
+            }
         }
     }
     std::ranges::sort(netdevs, natural_name_less, &Netdev::name);

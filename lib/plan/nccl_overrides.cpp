@@ -75,7 +75,7 @@ void judge_gids(const NodeFacts& facts, const FabricChoice& fabric, MessageGroup
 
 void judge_hcas(const NodeFacts& facts, const FabricChoice& fabric, MessageGroups& sentences) {
     const auto text = nccl_override(facts, hca_variable);
-    if (!text || text->empty() || fabric.ports.empty()) {
+    if (!text || text->empty() || fabric.ports.empty() || fabric.is_efa()) {
         return;
     }
     bool any = false;
@@ -86,9 +86,10 @@ void judge_hcas(const NodeFacts& facts, const FabricChoice& fabric, MessageGroup
         }
         any = true;
         if (!choice.used()) {
+            const std::string_view reason = choice.reason; // "is the management port (...): left out; ..."
             sentences.add(rule_name(choice.rule), title_of(choice),
-                          format_text("{} stays, and takes {}, which {}", as_set(facts, hca_variable), title_of(choice),
-                                      choice.reason));
+                          format_text("{} stays, and takes {}, which {}: unset it", as_set(facts, hca_variable),
+                                      title_of(choice), reason.substr(0, reason.find(": left out"))));
         }
     }
     if (!any) {
@@ -178,6 +179,9 @@ void model_effective(const NodeFacts& facts, const Settings& settings, FabricCho
 std::string fabric_summary(const NodeFacts& facts, const FabricChoice& fabric) {
     const auto ports = ports_in_use(facts, fabric);
     const auto sockets = socket_overrides(facts);
+    if (fabric.is_efa() && sockets.empty()) {
+        return format_text("{} for aws-ofi-nccl", format_count(fabric.ports.size(), "EFA port"));
+    }
     const std::string by = nccl_override(facts, hca_variable) ? " by " + as_set(facts, hca_variable) : "";
     if (ports.empty() || !sockets.empty()) {
         return sockets.empty() ? "no HCA" + by : "sockets by " + sockets.front();

@@ -139,7 +139,7 @@ void add_workarounds(VariableList& variables, const std::vector<PortInUse>& port
     }
 }
 
-void add_tuning(VariableList& variables, const Settings& settings) {
+void add_tuning(VariableList& variables, const Plan& plan, const Settings& settings) {
     if (!settings.tuning) {
         return;
     }
@@ -150,8 +150,10 @@ void add_tuning(VariableList& variables, const Settings& settings) {
         variables.set(name, format_text("{}", value), by_site ? given->second.place : "default",
                       by_site ? "the site's value" : "tuning=on");
     };
-    set("NCCL_IB_TIMEOUT", values.ib_timeout);
-    set("NCCL_IB_QPS_PER_CONNECTION", values.qps_per_connection);
+    if (!plan.fabric.is_efa()) { // the OFI plugin reads none of them
+        set("NCCL_IB_TIMEOUT", values.ib_timeout);
+        set("NCCL_IB_QPS_PER_CONNECTION", values.qps_per_connection);
+    }
     set("NCCL_SOCKET_NTHREADS", values.socket_nthreads);
     set("NCCL_NSOCKS_PERTHREAD", values.nsocks_perthread);
 }
@@ -191,7 +193,7 @@ void add_nccl(VariableList& variables, const Plan& plan, const NodeFacts& facts,
     add_workarounds(variables, ports_in_use(facts, plan.fabric));
     add_strict(variables, plan, settings);
     add_sockets(variables, plan.sockets, facts, settings);
-    add_tuning(variables, settings);
+    add_tuning(variables, plan, settings);
 }
 
 std::vector<std::string> add_nccl_debug(VariableList& variables, const NodeFacts& facts, std::string_view directory) {

@@ -57,7 +57,10 @@ void collect_warnings(Plan& plan, const NodeFacts& facts, const Settings& settin
     append(plan.warnings, plan.port.warnings);
     plan.notes = facts.fabric.problems;
     if (facts.fabric.hcas.empty()) {
-        plan.warnings.emplace_back("no RDMA device in /sys/class/infiniband: NCCL will use sockets");
+        const auto* const problem = facts.fabric.hca_problem();
+        plan.warnings.push_back(format_text("{}: NCCL will use sockets",
+                                            problem ? format_text("the RDMA devices cannot be told ({})", *problem)
+                                                    : "no RDMA device in /sys/class/infiniband"));
     }
     append(plan.warnings, plan.fabric.warnings);
     append(plan.warnings, judge_nccl_overrides(facts, plan.fabric));

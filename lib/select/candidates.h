@@ -25,8 +25,8 @@ enum class GidClass { InPrefix, Ipv4, GlobalIpv6, LinkLocal };
 struct GidChoice {
     const Gid* gid = nullptr; ///< points into the port's table; nullptr when no entry is usable
     GidClass gid_class = GidClass::LinkLocal;
-    /// Why there is no entry, or only a link-local one: "has no RoCE v2 address (only fe80::): left out; give eth3 an
-    /// IPv4 address". Absent otherwise.
+    /// Why there is no entry, or only a link-local one, or none in `prefix`: "has no RoCE v2 address (only fe80::):
+    /// left out; give eth3 an IPv4 address". Absent otherwise.
     std::optional<Exclusion> problem;
     std::string remedy;               ///< for a link-local entry: how to give the port a better one; else empty
     std::string doubt;                ///< for an entry that the user forced: the objection to it; else empty

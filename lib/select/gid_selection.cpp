@@ -147,8 +147,10 @@ GidVerdict second_verdict(const Fabric& fabric, const Gid& gid, const Gid& chose
 
 /// Returns the reason for leaving out a port without a usable entry.
 Exclusion exclusion_without_gid(const Port& port, const std::optional<Fault>& nearest, const Settings& settings) {
-    if (!nearest && port.gid_table_length == 0) {
-        return {PortRule::NoGidTable, "has no GID table that can be read: left out"};
+    const auto unread = port.problem_with("gids");
+    if (!nearest && (port.gid_table_length == 0 || !unread.empty())) {
+        return {PortRule::NoGidTable, format_text("has no GID table that can be read{}: left out",
+                                                  unread.empty() ? "" : format_text(" ({})", unread))};
     }
     if (!nearest) {
         return {PortRule::NoGid,
@@ -158,8 +160,28 @@ Exclusion exclusion_without_gid(const Port& port, const std::optional<Fault>& ne
     }
     const bool wrong_version = nearest->rule == GidRule::WrongVersion;
     return {PortRule::NoUsableGid,
-            format_text("has no {}{} address ({}{}): left out; {}", wrong_version ? "" : "usable ",
-                        roce_version_text(settings), wrong_version ? "only " : "", nearest->reason, nearest->remedy)};
+            format_text("has no {}{} address ({}{}{}): left out; {}", wrong_version ? "" : "usable ",
+                        roce_version_text(settings), wrong_version ? "only " : "", nearest->reason,
+                        unread.empty() ? "" : "; " + unread, nearest->remedy)};
+}
+
+/// Returns how the port with a link-local entry on this interface gets a better one.
+std::string remedy_for_link_local(const Netdev* netdev, const Gid& gid, const Settings& settings) {
+    if (netdev != nullptr && !netdev->upper.empty()) {
+        return format_text("{} belongs to {}", gid.netdev, netdev->upper);
+    }
+    const bool ipv6 = settings.family == FamilyChoice::Ipv6;
+    if (netdev != nullptr) {
+        const auto own = std::ranges::find_if(netdev->addresses, [ipv6](const InterfaceAddress& entry) {
+            return entry.address.is_routable() && entry.address.is_ipv4() != ipv6;
+        });
+        if (own != netdev->addresses.end()) { // the kernel adds a new address's entries a little later
+            return format_text("{} has {}, but no such entry yet: try again, or set {} down and up", gid.netdev,
+                               own->address.text(), gid.netdev);
+        }
+    }
+    return format_text("give {} {} address", gid.netdev.empty() ? "its interface" : gid.netdev,
+                       ipv6 ? "a global IPv6" : "an IPv4");
 }
 
 /// Describes a port whose best entry is link-local: there is a better one that cannot be used, or none.
@@ -178,11 +200,7 @@ void describe_link_local(const Fabric& fabric, GidChoice& choice, const std::opt
                              nearest_routable->reason);
     } else {
         reason = format_text("has no {} address (only {})", roce_version_text(settings), only);
-        const Netdev* const netdev = fabric.find_netdev(gid.netdev);
-        remedy = netdev != nullptr && !netdev->upper.empty()
-                     ? format_text("{} belongs to {}", gid.netdev, netdev->upper)
-                     : format_text("give {} {} address", gid.netdev.empty() ? "its interface" : gid.netdev,
-                                   settings.family == FamilyChoice::Ipv6 ? "a global IPv6" : "an IPv4");
+        remedy = remedy_for_link_local(fabric.find_netdev(gid.netdev), gid, settings);
         choice.remedy = remedy;
     }
     choice.problem = Exclusion{PortRule::LinkLocal, format_text("{}: left out; {}", reason, remedy)};
@@ -218,6 +236,10 @@ GidChoice choose_best(const Fabric& fabric, const Port& port, const Settings& se
     choice.gid_class = class_of(*choice.gid, settings);
     if (choice.gid_class == GidClass::LinkLocal) {
         describe_link_local(fabric, choice, nearest_routable, settings);
+    } else if (settings.prefix && choice.gid_class != GidClass::InPrefix) {
+        choice.problem = Exclusion{PortRule::OutsidePrefix,
+                                   format_text("has no usable address in {} (prefix) as others have, but {}: left out",
+                                               settings.prefix->text(), choice.gid->value.text())};
     }
     for (std::size_t i = 0; i < port.gids.size(); ++i) {
         auto& verdict = choice.verdicts[i];

@@ -23,6 +23,13 @@ Ports unwanted_among(const Ports& ports, auto unwanted) {
     return found.size() == ports.size() ? Ports() : found;
 }
 
+/// `problem`: "state: Input/output error"; empty if the file is.
+void exclude_unreadable(PortCandidate& candidate, std::string_view problem) {
+    candidate.exclude(PortRule::StateUnreadable,
+                      format_text("cannot be read ({}): left out; look for its driver in the kernel log",
+                                  problem.empty() ? "state: empty" : problem));
+}
+
 // 1. Verbs-capable RoCE or InfiniBand. The link layer is not enough: iWARP and EFA report Ethernet too.
 
 void keep_verbs_capable(const Fabric& /*fabric*/, const Ports& remaining) {
@@ -37,7 +44,12 @@ void keep_verbs_capable(const Fabric& /*fabric*/, const Ports& remaining) {
             candidate->exclude(PortRule::NodeType,
                                format_text("has node type '{}', neither RoCE nor InfiniBand: left out", hca.node_type));
         } else if (candidate->port->link_layer == LinkLayer::Unknown) {
-            candidate->exclude(PortRule::LinkLayer, "has neither Ethernet nor InfiniBand as link layer: left out");
+            const auto problem = candidate->port->problem_with("link_layer");
+            if (problem.empty()) {
+                candidate->exclude(PortRule::LinkLayer, "has neither Ethernet nor InfiniBand as link layer: left out");
+            } else {
+                exclude_unreadable(*candidate, problem);
+            }
         } else if (hca.device_access == DeviceAccess::NoVerbsDevice) {
             candidate->exclude(PortRule::NoDeviceFile, "has no verbs device: left out; load the module ib_uverbs");
         } else if (hca.device_access == DeviceAccess::Missing) {
@@ -67,7 +79,7 @@ void keep_active(const Fabric& /*fabric*/, const Ports& remaining) {
             candidate->exclude(PortRule::TooSlowToRead,
                                "does not answer (its driver hangs): left out; reset the device");
         } else if (port.state.empty()) {
-            candidate->exclude(PortRule::StateUnreadable, "has a state that cannot be read: left out");
+            exclude_unreadable(*candidate, port.problem_with("state"));
         } else if (!contains(other_states, port.state)) {
             candidate->exclude(PortRule::StateUnreadable,
                                format_text("has a state that makes no sense ('{}'): left out", printable(port.state)));
@@ -92,7 +104,21 @@ void keep_with_usable_gid(const Fabric& /*fabric*/, const Ports& remaining) {
     }
 }
 
-// 4. A PF instead of its VFs. Containers and virtual machines do not see the PF, so their VFs are used.
+// 4. The network that the user or the site asks for. Only ports of RoCE have addresses that this can be told by; one
+// with only a link-local address is left to the filter for these.
+
+void keep_prefix(const Fabric& /*fabric*/, const Ports& remaining) {
+    if (std::ranges::none_of(remaining, [](const auto* port) { return port->gid.gid_class == GidClass::InPrefix; })) {
+        return;
+    }
+    for (PortCandidate* const candidate : remaining) {
+        if (candidate->gid.problem && candidate->gid.problem->rule == PortRule::OutsidePrefix) {
+            candidate->exclusion = candidate->gid.problem;
+        }
+    }
+}
+
+// 5. A PF instead of its VFs. Containers and virtual machines do not see the PF, so their VFs are used.
 
 bool stands_on_function(const Fabric& fabric, const Hca& hca, std::string_view pci) {
     if (hca.pci == pci) {
@@ -124,7 +150,7 @@ void drop_virtual_functions(const Fabric& fabric, const Ports& remaining) {
     }
 }
 
-// 5. Bonds instead of their slaves.
+// 6. Bonds instead of their slaves.
 
 /// Returns the remaining port that uses the bond above `slave`, or nullptr.
 const PortCandidate* bond_above(const Fabric& fabric, const PortCandidate& slave, const Ports& remaining) {
@@ -154,7 +180,7 @@ void drop_bond_slaves(const Fabric& fabric, const Ports& remaining) {
     }
 }
 
-// 6. Hardware instead of software (rxe), which may use the hardware's own interface.
+// 7. Hardware instead of software (rxe), which may use the hardware's own interface.
 
 void drop_software(const Fabric& /*fabric*/, const Ports& remaining) {
     const auto is_software = [](const PortCandidate& port) {
@@ -165,7 +191,7 @@ void drop_software(const Fabric& /*fabric*/, const Ports& remaining) {
     }
 }
 
-// 7. One link layer: RoCE and InfiniBand cannot communicate with each other.
+// 8. One link layer: RoCE and InfiniBand cannot communicate with each other.
 
 struct LayerWeight {
     std::size_t nearness = 0; ///< summed over the GPUs: PCI ancestors shared with the layer's nearest port
@@ -207,7 +233,7 @@ void keep_one_link_layer(const Fabric& fabric, const Ports& remaining) {
     }
 }
 
-// 8. Address class: a link-local address is used only if no port has a routable one.
+// 9. Address class: a link-local address is used only if no port has a routable one.
 
 void drop_link_local(const Fabric& /*fabric*/, const Ports& remaining) {
     const auto is_link_local_only = [](const PortCandidate& port) {
@@ -220,7 +246,7 @@ void drop_link_local(const Fabric& /*fabric*/, const Ports& remaining) {
     }
 }
 
-// 9. The top rate class; if there are ports beside GPUs, that of these ports. A port of unknown rate stays.
+// 10. The top rate class; if there are ports beside GPUs, that of these ports. A port of unknown rate stays.
 
 /// Returns the rate to keep: the highest of the ports beside a GPU if there are any, else of all ports.
 double top_rate(const Fabric& fabric, const Ports& remaining) {
@@ -253,7 +279,7 @@ void keep_top_rate(const Fabric& fabric, const Ports& remaining) {
     }
 }
 
-// 10. Not the management port: the port with the default route, unless it is right beside a GPU.
+// 11. Not the management port: the port with the default route, unless it is right beside a GPU.
 
 void drop_management(const Fabric& fabric, const Ports& remaining) {
     const auto is_management = [&](const PortCandidate& port) {
@@ -266,7 +292,7 @@ void drop_management(const Fabric& fabric, const Ports& remaining) {
     }
 }
 
-// 11. No more ports than NCCL takes (MAX_IB_DEVS: 32 from 2.18.5 on); it silently drops the rest. Takes ports evenly
+// 12. No more ports than NCCL takes (MAX_IB_DEVS: 32 from 2.18.5 on); it silently drops the rest. Takes ports evenly
 // from below each root port, so that no GPU is left without a near port.
 
 void keep_what_nccl_takes(const Fabric& fabric, const Ports& remaining) {
@@ -295,10 +321,11 @@ struct Filter {
 };
 
 /// In the order in which they apply.
-constexpr std::array<Filter, 11> filters = {{
+constexpr std::array<Filter, 12> filters = {{
     {keep_verbs_capable, true},
     {keep_active, true},
     {keep_with_usable_gid, true},
+    {keep_prefix, false},
     {drop_virtual_functions, false},
     {drop_bond_slaves, false},
     {drop_software, false},

@@ -100,31 +100,26 @@ void warn_no_usable_port(const Selection& selection, std::vector<std::string>& w
         add_exclusion(candidate, reasons);
     }
     const bool any = !selection.candidates.empty();
-    if (any && std::ranges::all_of(selection.candidates, [](const PortCandidate& candidate) {
-            return candidate.exclusion->rule == PortRule::Efa;
-        })) {
-        warnings.emplace_back("the node's RDMA devices are EFA: NCCL reaches them through the aws-ofi-nccl plugin, and "
-                              "uses sockets without it");
-        return;
-    }
     warnings.push_back(format_text("no RDMA port is usable, NCCL will use sockets: {}",
                                    any ? join_some(reasons.texts()) : "the devices have no ports"));
 }
 
 /// True for an ACTIVE port that is beside a GPU, or at least as fast as a used one, but has no usable address: someone
-/// probably forgot to configure it.
+/// probably forgot to configure it. Outside `prefix`, only one beside a GPU: the others are what a prefix is to leave
+/// out.
 bool lacks_address(const Selection& selection, const PortCandidate& candidate,
                    const std::vector<PortCandidate*>& used) {
-    constexpr std::array rules = {PortRule::NoGidTable, PortRule::NoGid, PortRule::NoUsableGid, PortRule::NoSuchGid,
-                                  PortRule::LinkLocal};
+    constexpr std::array rules = {PortRule::NoGidTable, PortRule::NoGid,     PortRule::NoUsableGid,
+                                  PortRule::NoSuchGid,  PortRule::LinkLocal, PortRule::OutsidePrefix};
+    const auto rule = candidate.exclusion->rule;
     const auto rate = [&](const PortCandidate& port) { return link_gbps(selection.fabric, port); };
-    return contains(rules, candidate.exclusion->rule) &&
+    return contains(rules, rule) &&
            !default_route_above(selection.fabric, candidate) && // a management port is not missed
            (shares_switch_with_gpu(selection.fabric, *candidate.hca) ||
-            std::ranges::any_of(used, [&](const PortCandidate* other) {
-                return other->is_roce() == candidate.is_roce() &&
-                       (same_rate_class(rate(*other), rate(candidate)) || rate(candidate) > rate(*other));
-            }));
+            (rule != PortRule::OutsidePrefix && std::ranges::any_of(used, [&](const PortCandidate* other) {
+                 return other->is_roce() == candidate.is_roce() &&
+                        (same_rate_class(rate(*other), rate(candidate)) || rate(candidate) > rate(*other));
+             })));
 }
 
 /// Returns "0000:53:00" of "0000:53:00.1": the part that all functions of a card share.
@@ -251,6 +246,11 @@ std::string FabricChoice::nccl_ib_hca() const {
     return names.empty() ? "" : "=" + joined(names, ",");
 }
 
+bool FabricChoice::is_efa() const {
+    return !ports.empty() &&
+           std::ranges::all_of(ports, [](const PortChoice& port) { return port.rule == PortRule::Efa; });
+}
+
 bool FabricChoice::uses(const std::string& hca) const {
     return std::ranges::any_of(ports, [&](const PortChoice& port) { return port.hca == hca && port.used(); });
 }
@@ -274,6 +274,11 @@ FabricChoice choose_fabric(const Fabric& fabric, const Settings& settings, std::
         mapped(selection.candidates, [&](const PortCandidate& candidate) { return port_choice(candidate, settings); });
     warn_of_absent(fabric, settings.hca, choice.warnings);
     const auto used = selection.remaining();
+    if (choice.is_efa()) {
+        choice.notes.emplace_back("the node's RDMA devices are EFA: NCCL reaches them through the aws-ofi-nccl plugin, "
+                                  "and uses sockets without it");
+        return choice;
+    }
     if (used.empty()) {
         warn_no_usable_port(selection, choice.warnings);
         return choice;

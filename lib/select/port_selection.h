@@ -50,11 +50,14 @@ struct FabricChoice {
     /// still used.
     std::optional<IpPrefix> gid_range;
     std::vector<std::string> warnings;
+    std::vector<std::string> notes; ///< nothing is wrong, but they explain why RDMA is not used if it is not
 
     [[nodiscard]] std::vector<const PortChoice*> used() const;
     [[nodiscard]] std::vector<std::string> used_names() const;
     /// Returns "=mlx5_1:1,mlx5_2:1", the exact form for NCCL_IB_HCA; empty when no port is used.
     [[nodiscard]] std::string nccl_ib_hca() const;
+    /// Returns true if all ports are EFA's: NCCL reaches them through the aws-ofi-nccl plugin alone.
+    [[nodiscard]] bool is_efa() const;
     /// Returns true if any port of that HCA is used.
     [[nodiscard]] bool uses(const std::string& hca) const;
     /// Returns the reason to print for a whole HCA: that of its first used port, else of its first port.

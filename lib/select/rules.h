@@ -20,13 +20,14 @@ enum class PortRule {
     LinkLayer,       ///< neither Ethernet nor InfiniBand
     NoDeviceFile,    ///< verbs cannot open it: no /dev/infiniband/uverbsN, or no permission
     TooSlowToRead,   ///< its files did not answer in time
-    StateUnreadable, ///< no state, or an invalid one
+    StateUnreadable, ///< no state, or an invalid one; no link layer that can be read
     NotActive,       ///< DOWN, ARMED, ...
     NoSubnetManager, ///< InfiniBand INIT
     NoGidTable,      ///< RoCE, and gids/ cannot be read
     NoGid,           ///< RoCE, and all slots are empty
     NoUsableGid,     ///< RoCE, and every entry is rejected
     NoSuchGid,       ///< gid=N, and slot N is empty or beyond 255
+    OutsidePrefix,   ///< RoCE without an address in prefix=, and others have one
     VirtualFunction, ///< its physical function is usable on this host
     BondSlave,       ///< the bond above it is usable
     Software,        ///< rxe, and the node has hardware
@@ -58,7 +59,7 @@ enum class GidRule {
 };
 
 /// The names of the rules, in the order of the enumerators; those of ports are tried in this order.
-inline constexpr std::array<std::string_view, 26> port_rule_names = {
+inline constexpr std::array<std::string_view, 27> port_rule_names = {
     "used",
     "not-named",
     "excluded",
@@ -75,6 +76,7 @@ inline constexpr std::array<std::string_view, 26> port_rule_names = {
     "no-gid",
     "no-usable-gid",
     "no-such-gid",
+    "outside-prefix",
     "virtual-function",
     "bond-slave",
     "software",

@@ -2,6 +2,7 @@
 #include "lib/slurm/step.h"
 
 #include "lib/base/format.h"
+#include "lib/base/text.h"
 
 #include <array>
 
@@ -54,6 +55,25 @@ LayoutChoice choose_layout(const Settings& settings, const Step& step, const Pro
                         step.most_tasks_per_node(), choice.why));
     }
     return choice;
+}
+
+std::optional<std::string> mpirun_hint(const Environment& environment) {
+    struct Runtime {
+        std::string_view own, size, rank; ///< variables; `own` tells it from Slurm's PMI
+    };
+    constexpr std::array<Runtime, 2> runtimes = {{
+        {"OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_RANK"}, // Open MPI, mpirun(1)
+        {"MPI_LOCALNRANKS", "PMI_SIZE", "PMI_RANK"},                              // Hydra, of MPICH and Intel MPI
+    }};
+    for (const auto& runtime : runtimes) {
+        const auto size = parse_number<unsigned>(environment.get(runtime.size).value_or(""));
+        if (environment.get(runtime.own) && size.value_or(0) > 1 && environment.get(runtime.rank) == "0" &&
+            environment.marked_step().empty()) {
+            return format_text("mpirun started {} of these, and the plugin does not set up its ranks: {}", *size,
+                               mpirun_advice);
+        }
+    }
+    return std::nullopt;
 }
 
 std::string_view layout_name(Layout layout) {

@@ -103,6 +103,14 @@ Program classify_program(std::span<const std::string> argv, const Environment& e
 Program classify_script(const Program& program, std::string_view text, std::span<const std::string> argv,
                         const Environment& environment);
 
+/// What those can do whose ranks mpirun starts, for whom this library can do nothing by itself.
+inline constexpr std::string_view mpirun_advice =
+    "start them with srun --mpi=pmix instead, or let each begin with eval \"$(rdma-nccl env)\"; guide-start has more";
+
+/// Returns a hint with that advice for rank 0 of several that mpirun has started; nullopt for all other processes, and
+/// in a step that the plugin has set up.
+std::optional<std::string> mpirun_hint(const Environment& environment);
+
 struct LayoutChoice {
     Layout layout = Layout::Rank; ///< never Auto
     std::string why;

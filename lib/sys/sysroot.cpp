@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <chrono>
 #include <climits>
 #include <cstdlib>
 #include <cstring>
@@ -16,6 +17,7 @@
 #include <linux/openat2.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <thread>
 #include <tuple>
 #include <unistd.h>
 
@@ -27,6 +29,27 @@ namespace {
 constexpr int read_flags = O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY;
 constexpr int directory_flags = O_RDONLY | O_DIRECTORY | O_CLOEXEC;
 
+/// Repeats a system call while its error passes by itself. `pause`: before a repetition, except after a signal.
+/// EAGAIN of openat2(2): something was renamed or mounted anywhere while a ".." was followed. EAGAIN of a read: a GID
+/// is being changed (Linux 4.4, drivers/infiniband/core/cache.c, __ib_cache_gid_get), or the firmware is not ready;
+/// EBUSY: it is busy (drivers/net/ethernet/mellanox/mlx5/core/cmd.c, cmd_status_to_err).
+auto repeat(auto call, int most_tries, std::chrono::microseconds pause) {
+    for (int tries = 1;; ++tries) {
+        const auto result = call();
+        const int code = result < 0 ? errno : 0;
+        if (tries >= most_tries || (code != EINTR && code != EAGAIN && code != EBUSY)) {
+            return result;
+        }
+        if (pause.count() > 0 && code != EINTR) {
+            std::this_thread::sleep_for(pause);
+        }
+    }
+}
+
+int open_again(auto call) {
+    return static_cast<int>(repeat(call, 1000, std::chrono::microseconds(0)));
+}
+
 /// The meaning of a read shorter than requested: the end of a sysfs attribute, which comes in one piece (kernel
 /// Documentation/filesystems/sysfs.rst), but nothing for a file of proc.
 enum class ShortRead { IsEnd, SaysNothing };
@@ -36,10 +59,8 @@ Result<std::string> read_all(int fd, std::string_view path, std::size_t limit, S
     std::array<char, 4096> buffer; // NOLINT(*-member-init): thousands of small files are read, and it is filled first
     while (text.size() < limit) {
         const std::size_t wanted = std::min(buffer.size(), limit - text.size());
-        const ssize_t count = ::read(fd, buffer.data(), wanted);
-        if (count < 0 && errno == EINTR) {
-            continue;
-        }
+        const ssize_t count =
+            repeat([&] { return ::read(fd, buffer.data(), wanted); }, 20, std::chrono::milliseconds(1));
         if (count < 0) {
             return os_failure(path);
         }
@@ -65,18 +86,21 @@ void sort_naturally(std::vector<std::string>& names) {
     });
 }
 
-Result<std::vector<std::string>> list_fd(UniqueFd fd) {
+Result<std::vector<std::string>> list_fd(UniqueFd fd, std::string_view path) {
     const std::unique_ptr<DIR, int (*)(DIR*)> stream(::fdopendir(fd.get()), ::closedir);
     if (!stream) {
-        return os_failure("directory");
+        return os_failure(path);
     }
     (void)fd.release(); // closedir closes it
     std::vector<std::string> names;
-    while (const dirent* entry = ::readdir(stream.get())) {
+    for (errno = 0; const dirent* const entry = ::readdir(stream.get()); errno = 0) {
         const std::string_view name = static_cast<const char*>(entry->d_name);
         if (name != "." && name != "..") {
             names.emplace_back(name);
         }
+    }
+    if (errno != 0) { // of readdir(3), not its end
+        return os_failure(path);
     }
     sort_naturally(names);
     return names;
@@ -106,7 +130,8 @@ void Directory::note(std::string_view name) const {
 
 Result<std::string> Directory::read(std::string_view name, std::size_t limit) const {
     note(name);
-    const UniqueFd fd(::openat(fd_.get(), std::string(name).c_str(), read_flags | O_NOFOLLOW));
+    const UniqueFd fd(open_again(
+        [&, file = std::string(name)] { return ::openat(fd_.get(), file.c_str(), read_flags | O_NOFOLLOW); }));
     if (!fd) {
         return os_failure(name);
     }
@@ -128,7 +153,7 @@ Result<std::vector<std::string>> Directory::list() const {
     if (!again) {
         return os_failure(".");
     }
-    return list_fd(std::move(again));
+    return list_fd(std::move(again), path_.empty() ? "." : path_);
 }
 
 Result<SysRoot> SysRoot::open(const std::string& path, std::shared_ptr<AccessLog> log) {
@@ -150,11 +175,7 @@ Result<UniqueFd> SysRoot::open_below(std::string_view path, int flags) const {
         open_how how{};
         how.flags = static_cast<decltype(how.flags)>(flags);
         how.resolve = RESOLVE_IN_ROOT;
-        UniqueFd fd;
-        int tries = 1000; // EAGAIN: something was renamed or mounted anywhere while a ".." was followed (openat2(2))
-        do {
-            fd.reset(static_cast<int>(::syscall(SYS_openat2, fd_.get(), name.c_str(), &how, sizeof how)));
-        } while (!fd && errno == EAGAIN && --tries > 0);
+        UniqueFd fd(open_again([&] { return ::syscall(SYS_openat2, fd_.get(), name.c_str(), &how, sizeof how); }));
         if (fd) {
             return fd;
         }
@@ -162,7 +183,7 @@ Result<UniqueFd> SysRoot::open_below(std::string_view path, int flags) const {
             return os_failure(path);
         }
     }
-    UniqueFd fd(::open((path_ == "/" ? name : path_ + name).c_str(), flags));
+    UniqueFd fd(open_again([&, whole = path_ == "/" ? name : path_ + name] { return ::open(whole.c_str(), flags); }));
     if (!fd) {
         return os_failure(path);
     }
@@ -183,11 +204,11 @@ Result<Directory> SysRoot::directory(std::string_view path) const {
 }
 
 Result<std::vector<std::string>> SysRoot::list(std::string_view path) const {
-    return open_below(path, directory_flags).and_then(list_fd);
+    return open_below(path, directory_flags).and_then([&](UniqueFd fd) { return list_fd(std::move(fd), path); });
 }
 
-bool SysRoot::exists(std::string_view path) const {
-    return open_below(path, O_PATH | O_CLOEXEC).has_value();
+Result<void> SysRoot::look_for(std::string_view path) const {
+    return open_below(path, O_PATH | O_CLOEXEC).map([](const UniqueFd& /*found*/) {});
 }
 
 bool SysRoot::may_read_and_write(std::string_view path) const {

@@ -50,11 +50,14 @@ public:
     /// True for "/" without a log: kernel interfaces that have no file (getifaddrs) may be used too.
     [[nodiscard]] bool is_live() const { return path_ == "/" && !log_; }
 
-    /// Reads up to `limit` bytes of the file at an absolute path below the root, without trailing white space.
+    /// Reads up to `limit` bytes of the file at an absolute path below the root, without trailing white space. Tries
+    /// again for some milliseconds while the kernel says EAGAIN or EBUSY; Directory does so, too.
     [[nodiscard]] Result<std::string> read(std::string_view path, std::size_t limit = 4096) const;
     [[nodiscard]] Result<std::vector<std::string>> list(std::string_view path) const;
     [[nodiscard]] Result<Directory> directory(std::string_view path) const;
-    [[nodiscard]] bool exists(std::string_view path) const;
+    [[nodiscard]] bool exists(std::string_view path) const { return look_for(path).has_value(); }
+    /// Fails if nothing is there (Error::is_absent()), and if that cannot be told.
+    [[nodiscard]] Result<void> look_for(std::string_view path) const;
     /// Returns true if this process may, with its effective ids, open the file for both.
     [[nodiscard]] bool may_read_and_write(std::string_view path) const;
     /// Returns the absolute path below the root of what `path` names after all links: "/sys/class/net/eth0/device"

@@ -221,11 +221,18 @@ class Init:
                 raise TestBedError(f"{name} ended at once: {os.waitstatus_to_exitcode(status)}")
 
     def _await_nodes(self) -> None:
-        self._await("all nodes idle", self._all_idle)
+        try:
+            self._await("all nodes idle", self._all_idle)
+        except TestBedError as error:
+            raise TestBedError(f"{error}: {'; '.join(self._nodes('%N is %T (%E)'))}") from None
 
     def _all_idle(self) -> bool:
-        """sinfo on the login node."""
-        command = [program("sinfo"), "--noheader", "--Node", "--format=%N %t"]
+        states = dict(line.split() for line in self._nodes("%N %t"))  # a line for each partition that a node is in
+        return len(states) == len(self._cluster.nodes) and all(state == "idle" for state in states.values())
+
+    def _nodes(self, form: str) -> list[str]:
+        """What sinfo on the login node says, a line for each node."""
+        command = [program("sinfo"), "--noheader", "--Node", f"--format={form}"]
         login = namespaces_of(self._holders[self._cluster.login.name].pid)
         shown = subprocess.run(
             command,
@@ -239,5 +246,4 @@ class Init:
         ).stdout
         for descriptor in login:
             os.close(descriptor)
-        states = dict(line.split() for line in shown.splitlines())  # a line for each partition that a node is in
-        return len(states) == len(self._cluster.nodes) and all(state == "idle" for state in states.values())
+        return shown.splitlines()

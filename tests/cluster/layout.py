@@ -73,9 +73,22 @@ def make_cluster(count: int, fabrics: list[str], gpus: list[int]) -> Cluster:
     families = {node.management.ipv4 is None for node in nodes}
     if len(families) > 1:
         raise TestBedError("--fabric: some nodes have IPv4 on the management network, others have not")
-    if families == {True}:
-        login = _on_ipv6(login)
-    return Cluster(login, tuple(nodes))
+    return Cluster(_on_ipv6(login) if families == {True} else _as_gateway(login, nodes), tuple(nodes))
+
+
+def _as_gateway(login: Member, nodes: list[Member]) -> Member:
+    """With the address of the nodes' gateway in each of their networks that the login node is not in."""
+    eth0 = login.management
+    own = list(eth0.ipv4s)
+    for node in nodes:
+        address, gateway = node.management.ipv4, node.machine.gateway
+        if any(address.ip in known.network for known in own):
+            continue
+        if gateway is None:
+            raise TestBedError(f"{node.name}: {address} is not in {eth0.ipv4.network}, and it has no default route")
+        own.append(ipaddress.IPv4Interface(f"{gateway}/{min(address.network.prefixlen, 24)}"))
+    netdevs = tuple(replace(netdev, ipv4s=tuple(own)) if netdev is eth0 else netdev for netdev in login.machine.netdevs)
+    return replace(login, machine=replace(login.machine, netdevs=netdevs))
 
 
 def _on_ipv6(login: Member) -> Member:

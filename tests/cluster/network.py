@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import subprocess
 
-from layout import Cluster, Member
+from layout import LOGIN, Cluster, Member
 
 
 def _ip(commands: list[str]) -> None:
@@ -45,11 +45,14 @@ def configure_member(member: Member) -> None:
     commands = ["link set lo up"]
     for netdev in machine.netdevs:
         commands.append(f"link set {netdev.name} addrgenmode none up")
-        if netdev.ipv4:
-            commands.append(f"addr add {netdev.ipv4} brd + dev {netdev.name}")
+        for address in netdev.ipv4s:
+            commands.append(f"addr add {address} brd + dev {netdev.name}")
         for address in (netdev.ipv6, netdev.link_local):
             if address and netdev.network:
                 commands.append(f"addr add {address} dev {netdev.name} nodad")
     if machine.gateway:
-        commands.append(f"route add default via {machine.gateway} dev {machine.default_netdev}")
+        commands.append(f"route add default via {machine.gateway} dev {machine.default_netdev} onlink")
     _ip(commands)
+    if member.name == LOGIN and len(member.management.ipv4s) > 1:  # nodes reach those of other networks through it
+        with open("/proc/sys/net/ipv4/ip_forward", "w", encoding="ascii") as file:
+            file.write("1")

@@ -186,6 +186,21 @@ class OneCluster(unittest.TestCase):
         self.assertEqual(self.output("srun", "-w", "n01", "hostname"), "n01\n")
 
 
+    def test_nodes_of_other_networks(self):
+        """The login node is the gateway of a cloud's nodes, and through it they reach a node of its own network."""
+        with tempfile.TemporaryDirectory() as parent:
+            other = os.path.join(parent, "s")
+            up = cluster("up", "--dir", other, "--fabric", "aws-p5,nine-hca", "--plugin", "none")
+            self.assertEqual(up.returncode, 0, up.stderr)
+            try:
+                shown = cluster("exec", "--dir", other, "--", "srun", "-N2", "hostname")
+                self.assertEqual(sorted(shown.stdout.split()), ["n01", "n02"], shown.stderr)
+                shown = cluster("exec", "--dir", other, "--node", "n01", "--", "ip", "route", "get", "10.0.60.4")
+                self.assertIn("via 172.31.0.1", shown.stdout)
+            finally:
+                cluster("down", "--dir", other)
+
+
 _COUNT_INTERRUPTS = """
 import signal, sys, time
 signal.signal(signal.SIGINT, lambda *_: print("interrupted"))

@@ -287,6 +287,10 @@ class TwoNodes(ClusterTest):
         self.assertRegex(text, r"head n01:\d+ \(MASTER_ADDR set before\), 1 HCA port \(mlx5_8:1\) by NCCL_IB_HCA=mlx5_8 "
                                r"\(set before\), GID index per port\n")
 
+    def test_the_command_shows_the_emulated_node(self):
+        for words in (["rdma-nccl", "gids"], ["rdma-nccl", "gids", "--device", "mlx5_1"]):
+            self.assertIn("used, 200 Gb/s", self.good("srun", "-N1", *words))
+
     def test_interactive_shell_without_the_option(self):
         """doc/facts/recipes.md, M16."""
         script = f'eval "$(rdma-nccl env --root {self.cluster.dir}/root)"; echo $NCCL_IB_HCA $NCCL_IB_GID_INDEX $MASTER_ADDR'

@@ -55,9 +55,9 @@ inline bool is_named(const rdma_nccl::Settings& settings, const DecidedPort& por
 /// What leaves out a port that would work, because others are better.
 inline bool is_preference(rdma_nccl::PortRule rule) {
     using rdma_nccl::PortRule;
-    return rule == PortRule::VirtualFunction || rule == PortRule::BondSlave || rule == PortRule::Software ||
-           rule == PortRule::OtherLinkLayer || rule == PortRule::LinkLocal || rule == PortRule::Slower ||
-           rule == PortRule::Management;
+    return rule == PortRule::OutsidePrefix || rule == PortRule::VirtualFunction || rule == PortRule::BondSlave ||
+           rule == PortRule::Software || rule == PortRule::OtherLinkLayer || rule == PortRule::LinkLocal ||
+           rule == PortRule::Slower || rule == PortRule::Management;
 }
 
 /// An entry that may be used without being forced.
@@ -194,6 +194,11 @@ inline void check_choice(const rdma_nccl::Fabric& fabric, const rdma_nccl::Fabri
     require(choice.nccl_ib_hca() == list, "NCCL_IB_HCA names the used ports", list);
     require(names_ports(settings) || roce.empty() || roce.size() == used, "one link layer");
     check_index(roce, choice, settings);
+    if (settings.prefix && !settings.gid && !names_ports(settings)) {
+        const auto inside = [&](const DecidedPort& port) { return class_of(*port.gid(), settings) == 0; };
+        require(std::all_of(roce.begin(), roce.end(), inside) || std::none_of(roce.begin(), roce.end(), inside),
+                "all used ports are in the prefix, or none is");
+    }
     require_all_plain(choice.warnings);
     require(used > 0 || fabric.hcas.empty() || !choice.warnings.empty(), "a warning when no port is used");
 }

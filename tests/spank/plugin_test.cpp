@@ -451,6 +451,16 @@ TEST_F(PluginTest, AnotherRuntimesDaemonsAreLeftAlone) {
     slurm.step.program = {"/opt/openmpi/bin/prted", "-mca", "x", "y"};
     run(bare);
     EXPECT_EQ(value(0, "MASTER_ADDR"), "(unset)");
+    EXPECT_TRUE(said("prted starts the ranks of another runtime, which get nothing from --rdma-nccl: start them with "
+                     "srun --mpi=pmix instead"))
+        << slurm.messages();
+}
+
+TEST_F(PluginTest, DaemonsOfMpirunAreNoNewsWhereTheSiteActsOnEveryStep) {
+    make_one_task_per_node();
+    slurm.step.program = {"orted"};
+    slurm.plugin_arguments.emplace_back("enable=on");
+    run(std::nullopt);
     EXPECT_EQ(slurm.messages(), "");
 }
 

@@ -186,9 +186,23 @@ Finding judge_index(const Facts& facts, const JudgedPort& port) {
                      "jobs with a fixed NCCL_IB_GID_INDEX fail: leave it unset, or let srun --rdma-nccl set it");
 }
 
+constexpr std::array no_gid = {PortRule::NoGidTable, PortRule::NoGid, PortRule::NoUsableGid, PortRule::NoSuchGid,
+                               PortRule::LinkLocal};
+
+/// Tells of each ACTIVE port that NCCL is not to use, unless another check tells it.
+void add_left_out(const Facts& facts, Findings& results) {
+    const bool efa_counts = used_ports_of(facts).empty();
+    for (const auto& port : ports_of(facts)) {
+        const auto rule = port.choice.rule;
+        const bool told = std::ranges::count(no_gid, rule) > 0 || rule == PortRule::NoDeviceFile;
+        if (port.port.state == "ACTIVE" && !port.choice.used() && !told && !(efa_counts && rule == PortRule::Efa)) {
+            results.push_back(Finding{.id = "port.count", .item = port.name(), .evidence = port.file("state")}.skip(
+                printable(port.choice.reason, 300)));
+        }
+    }
+}
+
 void add_gids(const Facts& facts, Findings& results) {
-    constexpr std::array no_gid = {PortRule::NoGidTable, PortRule::NoGid, PortRule::NoUsableGid, PortRule::NoSuchGid,
-                                   PortRule::LinkLocal};
     for (const auto& port : ports_of(facts)) {
         if (port.is_roce() && (port.choice.used() || std::ranges::count(no_gid, port.choice.rule) > 0)) {
             results.push_back(judge_usable_gid(port));
@@ -208,6 +222,7 @@ void judge_ports(const Facts& facts, const Expectations& expected, Findings& res
         return;
     }
     results.push_back(judge_count(facts, expected));
+    add_left_out(facts, results);
     const auto ports = ports_of(facts);
     const auto used = used_ports_of(facts);
     double best = 0; // rate

@@ -8,6 +8,7 @@
 #include "lib/topology/topology.h"
 #include "tools/common/command_line.h"
 #include "tools/common/print.h"
+#include "tools/common/process.h"
 
 #include <algorithm>
 #include <cerrno>
@@ -18,6 +19,7 @@
 #include <optional>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/wait.h>
 #include <system_error>
 #include <unistd.h>
 #include <utility>
@@ -358,6 +360,59 @@ Result<std::size_t> save_bundle(const std::string& directory, const NodePlan& no
 
 namespace {
 
+/// Returns "n01" of "/tmp/n01.tar.gz"; nullopt if the name is no archive's.
+std::optional<std::string> archive_title(std::string_view path) {
+    for (const std::string_view suffix : {".tar.gz", ".tgz"}) {
+        if (path.ends_with(suffix)) {
+            path.remove_suffix(suffix.size());
+            return std::string(base_name(path).empty() ? "rdma-nccl" : base_name(path));
+        }
+    }
+    return std::nullopt;
+}
+
+/// Has tar write `directory`/`title` as an archive to `out`.
+Result<void> pack(const std::string& directory, const std::string& title, int out) {
+    const auto tar =
+        start_process({.words = {"tar", "-czf", "-", "-C", directory, "./" + title}, .input = -1, .output = out});
+    int status = 0;
+    while (tar && ::waitpid(*tar, &status, 0) < 0 && errno == EINTR) {
+    }
+    if (!tar || status != 0) {
+        return fail(format_text("tar failed ({}); install tar and gzip, or name a directory",
+                                tar ? format_text("code {}", exit_code_for_status(status)) : tar.error().message));
+    }
+    return {};
+}
+
+} // namespace
+
+Result<std::size_t> save_archive(const std::string& path, const std::string& title, const NodePlan& node,
+                                 const std::string& site_file, const std::string& host) {
+    const UniqueFd out(::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, private_file));
+    if (!out) {
+        return fail_errno(path);
+    }
+    std::error_code ignored;
+    std::string scratch = (fs::temp_directory_path(ignored) / "rdma-nccl.XXXXXX").string();
+    Result<std::size_t> files = 0;
+    if (::mkdtemp(scratch.data()) == nullptr) { // of mode 0700
+        files = fail_errno(scratch);
+    } else {
+        files = save_bundle(scratch + "/" + title, node, site_file, host);
+        if (const auto packed = files ? pack(scratch, title, out.get()) : Result<void>(); !packed) {
+            files = fail(format_text("{}: {}", printable(path), packed.error().message));
+        }
+        fs::remove_all(scratch, ignored);
+    }
+    if (!files) {
+        (void)::unlink(path.c_str());
+    }
+    return files;
+}
+
+namespace {
+
 struct ExplainOptions {
     SettingsOptions settings;
     std::string step;
@@ -411,17 +466,23 @@ Result<int> run_explain(const ExplainOptions& options) {
         return exit_bad_line;
     }
     const auto root = SysRoot::open(settings->root);
-    const auto node = root ? plan_node(options.settings, *settings, usual_timeout, {}, GidTables::Whole, *subject)
-                           : tl::unexpected(root.error());
+    auto node = root ? plan_node(options.settings, *settings, usual_timeout, {}, GidTables::Whole, *subject)
+                     : tl::unexpected(root.error());
     if (!node) {
         return tl::unexpected(node.error());
+    }
+    if (auto hint = mpirun_hint(node->facts.environment)) {
+        node->plan.warnings.push_back(std::move(*hint));
     }
     const std::string host = host_name_of(*root);
     if (options.save.empty()) {
         print_out(options.json ? explain_json(*node, host).dump(2) + "\n" : explain_text(*node, host));
         return node->exit_code();
     }
-    return save_bundle(options.save, *node, options.settings.site_file, host).map([&](std::size_t files) {
+    const auto title = archive_title(options.save);
+    const auto saved = title ? save_archive(options.save, *title, *node, options.settings.site_file, host)
+                             : save_bundle(options.save, *node, options.settings.site_file, host);
+    return saved.map([&](std::size_t files) {
         print_error(format_text("saved {} files of this machine in {}; review them before you share them", files,
                                 options.save));
         return node->exit_code();
@@ -440,8 +501,9 @@ void add_explain_command(const Subcommand& app, int& exit_code) {
         .not_empty();
     command
         .option("--save", options->save,
-                "write the files that were read, and the plan, below DIR, to be looked at elsewhere (--root DIR)")
-        .type_name("DIR")
+                "write the files that were read, and the plan, to an archive (NAME.tar.gz) or below a directory, to "
+                "be looked at elsewhere (--root DIR)")
+        .type_name("NAME.tar.gz|DIR")
         .not_empty();
     add_settings_options(command, options->settings);
     command.on_run([options, &exit_code] { exit_code = exit_code_of(run_explain(*options)); });

@@ -166,10 +166,8 @@ namespace {
 
 /// Returns why there is no device: the first related file that could not be read, or that none is there.
 std::string no_device_text(const SysRoot& root, const Fabric& fabric) {
-    const auto found = std::ranges::find_if(
-        fabric.problems, [](const std::string& text) { return text.starts_with("/sys/class/infiniband"); });
-    if (found != fabric.problems.end()) {
-        return "cannot tell the RDMA devices: " + *found;
+    if (const auto* const problem = fabric.hca_problem()) {
+        return "cannot tell the RDMA devices: " + *problem;
     }
     if (!root.exists("/sys/class")) {
         return format_text("no /sys/class below {}; name the directory that holds sys and proc", root.path());
@@ -185,7 +183,8 @@ std::string text_of(const GidsView& view, const GidsOptions& options, const SysR
 }
 
 int exit_code(const GidsView& view) {
-    return view.fabric.hcas.empty() ? exit_cannot_tell : view.choice.used().empty() ? 2 : view.warnings.empty() ? 0 : 1;
+    const bool any = !view.choice.used().empty() || view.choice.is_efa();
+    return view.fabric.hcas.empty() ? exit_cannot_tell : !any ? 2 : view.warnings.empty() ? 0 : 1;
 }
 
 } // namespace

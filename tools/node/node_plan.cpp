@@ -200,7 +200,7 @@ int NodePlan::exit_code() const {
     if (facts.fabric.hcas.empty()) {
         return 3;
     }
-    return plan.fabric.used().empty() ? 2 : plan.warnings.empty() ? 0 : 1;
+    return plan.fabric.used().empty() && !plan.fabric.is_efa() ? 2 : plan.warnings.empty() ? 0 : 1;
 }
 
 Result<NodePlan> plan_node(const SettingsOptions& options, const Settings& settings, std::chrono::milliseconds timeout,

@@ -93,7 +93,9 @@ public:
             auto& failure = failures_.front();
             const auto device = devices.of(failure.local_rank);
             failure.gpu_pci = device.gpu_pci;
-            failure.gpu_uuid = device.gpu_uuid;
+            const bool is_number =
+                device.gpu.find('-') == std::string::npos; // else a UUID, as of a part of a GPU (MIG)
+            failure.gpu_uuid = device.gpu_uuid.empty() && !is_number ? device.gpu : device.gpu_uuid;
             failure.hcas = device.hcas;
             failure.last_lines = output_.last_errors(failure.local_rank, lines_in_report);
             if (!directory_.empty()) {

@@ -264,19 +264,21 @@ NamedDevices named_devices(const Environment& environment) {
 std::string problem_of(const SysRoot& root, const std::string& name, std::optional<unsigned> wanted) {
     const auto ports = root.list(format_text("{}/{}/ports", devices, name));
     if (!ports) {
-        return "is not on this node";
+        return ports.error().is_absent() ? "is not on this node"
+                                         : format_text("cannot be read ({})", ports.error().message);
     }
     std::string problem = "has no such port";
     for (const auto& port : *ports) {
         if (wanted && port != std::to_string(*wanted)) {
             continue;
         }
-        const auto state = root.read(format_text("{}/{}/ports/{}/state", devices, name, port)).value_or("?");
-        if (state.ends_with("ACTIVE") && state.find("DEFER") == std::string::npos) {
+        const auto state = root.read(format_text("{}/{}/ports/{}/state", devices, name, port));
+        if (state && state->ends_with("ACTIVE") && state->find("DEFER") == std::string::npos) {
             return {};
         }
-        problem = format_text("is in state {}, not ACTIVE: is its cable or interface down (ip link, ibstat)?",
-                              printable(trim(split_once(state, ':').value.value_or(state))));
+        problem = state ? format_text("is in state {}, not ACTIVE: is its cable or interface down (ip link, ibstat)?",
+                                      printable(trim(split_once(*state, ':').value.value_or(*state))))
+                        : format_text("cannot be read ({})", state.error().message);
     }
     return problem;
 }

@@ -96,13 +96,17 @@ private:
     std::string text_;
 };
 
-std::string devices_of(const RankFailure& failure) {
+void add_devices(Block& block, const RankFailure& failure) {
     std::string gpu = printable(failure.gpu_pci);
     if (!failure.gpu_uuid.empty()) {
-        gpu += format_text("{}({})", gpu.empty() ? "" : " ", printable(failure.gpu_uuid));
+        gpu += gpu.empty() ? printable(failure.gpu_uuid) : format_text(" ({})", printable(failure.gpu_uuid));
     }
     const auto hcas = joined(mapped(failure.hcas, [](const auto& hca) { return printable(hca); }));
-    return format_text("{}{}{}{}", gpu, !gpu.empty() && !hcas.empty() ? ", " : "", hcas.empty() ? "" : "HCA ", hcas);
+    if (gpu.empty()) {
+        block.field("HCA", hcas);
+    } else {
+        block.field("GPU", format_text("{}{}{}", gpu, hcas.empty() ? "" : ", HCA ", hcas));
+    }
 }
 
 std::string process_of(const RankFailure& failure) {
@@ -210,7 +214,7 @@ void last_attempt_first(std::vector<RankFailure>& failures) {
 std::string report_text(const RankFailure& first, std::span<const RankFailure> others) {
     Block block(format_text("{} failed first: {}", name_of(first), describe_end(first)));
     block.field("program", printable(first.program, most_of_line));
-    block.field("GPU", devices_of(first));
+    add_devices(block, first);
     block.field("process", process_of(first));
     add_error(block, first);
     block.field("advice", advice_for(first));

@@ -49,6 +49,9 @@ public:
             .map([this] {
                 plan_run_id();
                 note_unused_endpoint();
+                if (auto hint = mpirun_hint(environment_)) {
+                    plan_.notes.push_back(std::move(*hint));
+                }
                 return std::move(plan_);
             });
     }

@@ -6,8 +6,11 @@
 #include "tests/unit/fabric_machine.h"
 
 #include <algorithm>
+#include <fcntl.h>
+#include <filesystem>
 #include <gtest/gtest.h>
 #include <string>
+#include <sys/stat.h>
 #include <vector>
 
 namespace rdma_nccl {
@@ -287,6 +290,69 @@ TEST(ReadFabric, AHundredThousandGidsAreBounded) {
     EXPECT_EQ(port.gids.size(), 60000U);
     EXPECT_LT(port.problems.size(), 20U);
     EXPECT_TRUE(any_contains(port.problems, "more of this kind"));
+}
+
+/// A file of which each reading gives the next text.
+class ChangingFile {
+public:
+    ChangingFile(const std::filesystem::path& path, const std::vector<std::string>& texts) {
+        std::filesystem::remove(path);
+        EXPECT_EQ(::mkfifo(path.c_str(), 0600), 0);
+        fd_.reset(::open(path.c_str(), O_RDWR | O_CLOEXEC));
+        EXPECT_EQ(::fcntl(fd_.get(), F_SETFL, O_DIRECT), 0); // packets, pipe(2)
+        for (const auto& text : texts) {
+            EXPECT_TRUE(write_all(fd_.get(), text));
+        }
+    }
+
+private:
+    UniqueFd fd_;
+};
+
+TEST(ReadFabric, AGidThatChangesMeanwhileIsReadAgain) {
+    Machine machine;
+    machine.connectx("mlx5_0", "eth0", "10.1.0.5", below_root_port("50", "53"));
+    const std::string port = "/sys/class/infiniband/mlx5_0/ports/1/";
+    const auto text_of = [](const char* last) { return std::string("0000:0000:0000:0000:0000:ffff:0a01:") + last; };
+    const ChangingFile gid(machine.tree().at(port + "gids/3"),
+                           {text_of("0005"), text_of("0006"), text_of("0006"), text_of("0006")});
+    std::filesystem::remove(machine.tree().at(port + "gid_attrs/types/3"));
+    machine.tree().directory(port + "gid_attrs/types/3"); // cannot be read, as while the entry is being replaced
+    const Port read = machine.read().hcas.at(0).ports.at(0);
+    ASSERT_EQ(read.gids.size(), 4U);
+    EXPECT_EQ(read.gids[3].value, IpAddress::parse("10.1.0.6"));
+    EXPECT_EQ(read.gids[3].type_problem, TypeProblem::Unreadable);
+}
+
+TEST(ReadFabric, WhatCannotBeReadIsNotAbsent) {
+    Machine machine;
+    machine.connectx("mlx5_0", "eth0", "10.1.0.5", below_root_port("50", "53"));
+    auto& tree = machine.tree();
+    std::filesystem::remove_all(tree.at("/sys/class/net/eth0"));
+    tree.link("/sys/class/net/eth0", "eth0"); // ELOOP, as any error that does not say that it is not there
+    tree.directory("/dev").link("/sys/class/infiniband_verbs", "infiniband_verbs");
+    const Fabric fabric = machine.read();
+    const Netdev* const netdev = fabric.find_netdev("eth0");
+    ASSERT_NE(netdev, nullptr);
+    EXPECT_TRUE(netdev->up);
+    EXPECT_EQ(fabric.hcas.at(0).device_access, DeviceAccess::Unknown);
+    EXPECT_TRUE(any_contains(fabric.problems, "/sys/class/infiniband_verbs: Too many levels of symbolic links"));
+
+    std::filesystem::remove_all(tree.at("/sys/class/infiniband"));
+    EXPECT_EQ(machine.read().hca_problem() == nullptr, true) << "none is there";
+    tree.link("/sys/class/infiniband", "infiniband");
+    const Fabric none = machine.read();
+    ASSERT_NE(none.hca_problem(), nullptr);
+    EXPECT_EQ(*none.hca_problem(), "/sys/class/infiniband: Too many levels of symbolic links");
+}
+
+TEST(ReadFabric, AnInterfaceOfUnknownStateIsNotDown) {
+    Machine machine;
+    machine.connectx("mlx5_0", "eth0", "10.1.0.5", below_root_port("50", "53"));
+    for (const char* const file : {"carrier", "operstate"}) {
+        std::filesystem::remove(machine.tree().at(std::string("/sys/class/net/eth0/") + file));
+    }
+    EXPECT_TRUE(machine.read().find_netdev("eth0")->up);
 }
 
 TEST(ReadFabric, HugeFilesAreCut) {

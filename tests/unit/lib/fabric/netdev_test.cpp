@@ -161,6 +161,7 @@ TEST(NvidiaInformation, IsReadLineByLine) {
     const auto information = parse_nvidia_information("GPU UUID: \t GPU-1-2\nDevice Minor: \t 7\nBus Type:\tPCIe\n");
     EXPECT_EQ(information.uuid, "GPU-1-2");
     EXPECT_EQ(information.minor, 7U);
+    EXPECT_EQ(parse_nvidia_information("GPU UUID: \t GPU-\?\?\?\?-\?\?\n").uuid, "") << "not known to the driver";
     const auto strange = parse_nvidia_information("GPU UUID: ??\nDevice Minor: -1\n\xff:\n");
     EXPECT_EQ(strange.uuid, "");
     EXPECT_FALSE(strange.minor);

@@ -92,10 +92,19 @@ TEST(UsersNccl, TheRuleSteeredElsewhere) {
 TEST(UsersNccl, PortsThatCannotBeUsedOrHadBetterNotBe) {
     EXPECT_EQ(warnings_with("NCCL_IB_HCA", "mlx5"),
               Texts{"NCCL_IB_HCA=mlx5 (set before) stays, and takes mlx5_2 port 1, which is the management port (eth2 "
-                    "has the default route): left out; hca= can name it"});
+                    "has the default route): unset it"});
     EXPECT_EQ(warnings_with("NCCL_IB_HCA", "mlx4_0"),
               Texts{"NCCL_IB_HCA=mlx4_0 (set before) stays, and names no ACTIVE port of this node: NCCL will use "
                     "sockets; unset it"});
+}
+
+TEST(UsersNccl, OfEfaNothingIsSaid) {
+    NodeFacts facts = node();
+    for (auto& hca : facts.fabric.hcas) {
+        hca.driver = "efa";
+    }
+    facts.environment.set("NCCL_IB_HCA", "mlx4_0");
+    EXPECT_EQ(warnings(facts), Texts());
 }
 
 TEST(UsersNccl, AnInterfaceThatIsNotThere) {

@@ -57,6 +57,32 @@ std::string value(const std::vector<Variable>& variables, std::string_view name)
     return found == nullptr ? "(none)" : found->value;
 }
 
+TEST(Plan, EfaNeedsNoVariablesOfInfinibandAndNoWarning) {
+    NodeFacts facts = two_nodes();
+    for (auto& hca : facts.fabric.hcas) {
+        hca.driver = "efa";
+        hca.ports[0].link_layer = LinkLayer::Unknown;
+    }
+    const auto plan = make_plan(facts, {});
+    for (const auto& variable : plan.variables) {
+        EXPECT_NE(variable.name.substr(0, 8), "NCCL_IB_") << variable.name << "=" << variable.value;
+    }
+    EXPECT_TRUE(plan.warnings.empty()) << plan.warnings.front();
+    EXPECT_NE(plan_summary(plan, facts.step).find(", 2 EFA ports for aws-ofi-nccl"), std::string::npos);
+    facts.fabric.hcas[0].driver = "mlx5_core"; // DOWN or the like, but NCCL's own
+    EXPECT_EQ(value(make_plan(facts, {}).variables, "NCCL_IB_TIMEOUT"), "22");
+}
+
+TEST(Plan, DevicesThatCannotBeReadAreNotAbsent) {
+    NodeFacts facts = two_nodes();
+    facts.fabric.hcas.clear();
+    const auto warning = [&facts] { return make_plan(facts, {}).warnings.at(0); };
+    EXPECT_EQ(warning(), "no RDMA device in /sys/class/infiniband: NCCL will use sockets");
+    facts.fabric.problems = {"/sys/class/infiniband: Permission denied"};
+    EXPECT_EQ(warning(), "the RDMA devices cannot be told (/sys/class/infiniband: Permission denied): NCCL will use "
+                         "sockets");
+}
+
 TEST(Plan, SocketsFollowTheHeadsNetwork) {
     const auto plan = make_plan(two_nodes(), {});
     EXPECT_EQ(value(plan.variables, "NCCL_SOCKET_IFNAME"), "=eth0");

@@ -97,6 +97,54 @@ TEST(Filters, IwarpEfaAndOthersAreNamed) {
     EXPECT_TRUE(choice.warnings.empty());
 }
 
+TEST(Filters, AFileThatCannotBeReadIsNamed) {
+    Fabric fabric = two_rails();
+    auto& dark = add_roce(fabric, "dark0", "eth2", "10.0.2.1").ports[0];
+    dark.link_layer = LinkLayer::Unknown;
+    dark.problems = {"link_layer: Input/output error"};
+    auto& closed = add_roce(fabric, "closed0", "eth3", "10.0.3.1").ports[0];
+    closed = Port();
+    closed.problems = {"/sys/class/infiniband/closed0/ports/1: Too many open files"};
+    auto& silent = add_roce(fabric, "silent0", "eth4", "10.0.4.1").ports[0];
+    silent.state.clear();
+    silent.problems = {"state: Connection timed out", "rate: Connection timed out"};
+    auto& table = add_roce(fabric, "table0", "eth5", "").ports[0];
+    table.gids.clear();
+    table.problems = {"gids/3: Input/output error"};
+    const auto choice = choose_fabric(fabric, {});
+    EXPECT_EQ(port_of(choice, "dark0").rule, PortRule::StateUnreadable);
+    EXPECT_EQ(reason_of(choice, "dark0"),
+              "cannot be read (link_layer: Input/output error): left out; look for its driver in the kernel log");
+    EXPECT_EQ(reason_of(choice, "closed0"), "cannot be read (/sys/class/infiniband/closed0/ports/1: Too many open "
+                                            "files): left out; look for its driver in the kernel log");
+    EXPECT_EQ(reason_of(choice, "silent0"),
+              "cannot be read (state: Connection timed out): left out; look for its driver in the kernel log");
+    EXPECT_EQ(port_of(choice, "table0").rule, PortRule::NoGidTable);
+    EXPECT_EQ(reason_of(choice, "table0"), "has no GID table that can be read (gids/3: Input/output error): left out");
+}
+
+TEST(Filters, ANodeWithEfaAloneIsNothingToWarnOf) {
+    Fabric fabric = two_rails();
+    for (auto& hca : fabric.hcas) {
+        hca.driver = "efa";
+    }
+    const auto choice = choose_fabric(fabric, {});
+    EXPECT_TRUE(choice.is_efa());
+    EXPECT_TRUE(choice.warnings.empty());
+    ASSERT_EQ(choice.notes.size(), 1U);
+    EXPECT_NE(choice.notes[0].find("aws-ofi-nccl"), std::string::npos);
+    EXPECT_FALSE(choose_fabric({}, {}).is_efa());
+}
+
+TEST(Filters, AnAddressWithoutItsEntryIsNoLackOfAnAddress) {
+    Fabric fabric = two_rails();
+    auto& hca = add_roce(fabric, "mlx5_2", "eth2", "10.0.2.1");
+    hca.ports[0].gids.resize(2); // fe80::, as just after the address was given
+    EXPECT_EQ(reason_of(choose_fabric(fabric, {}), "mlx5_2"),
+              "has no RoCE v2 address (only fe80::): left out; eth2 has 10.0.2.1, but no such entry yet: try again, or "
+              "set eth2 down and up");
+}
+
 TEST(Filters, OnlyActivePorts) {
     Fabric fabric = two_rails();
     auto& down = add_roce(fabric, "mlx5_2", "eth2", "10.0.2.1").ports[0];
@@ -109,7 +157,8 @@ TEST(Filters, OnlyActivePorts) {
     EXPECT_EQ(choice.nccl_ib_hca(), "=mlx5_0:1,mlx5_1:1");
     EXPECT_EQ(reason_of(choice, "mlx5_2"), "is DOWN (Disabled): left out; bring its link up");
     EXPECT_EQ(reason_of(choice, "mlx5_3"), "is ACTIVE_DEFER (LinkUp): left out; bring its link up");
-    EXPECT_EQ(reason_of(choice, "mlx5_4"), "has a state that cannot be read: left out");
+    EXPECT_EQ(reason_of(choice, "mlx5_4"),
+              "cannot be read (state: empty): left out; look for its driver in the kernel log");
     EXPECT_EQ(reason_of(choice, "mlx5_5"), "is INIT: left out; no subnet manager has configured it");
 }
 
@@ -541,12 +590,56 @@ TEST(GidIndex, ForcedOnAPortWhereItIsNotThere) {
     EXPECT_TRUE(warned(choose_fabric(fabric, settings), "mlx5_0 port 1: gid=0 is used as asked, although: RoCE v1"));
 }
 
-TEST(GidIndex, APrefixThatAPortDoesNotHave) {
+TEST(GidIndex, APrefixThatNoPortHas) {
+    Settings settings;
+    settings.prefix = IpPrefix::parse("10.9.0.0/24");
+    const auto choice = choose_fabric(two_rails(), settings);
+    EXPECT_EQ(choice.nccl_ib_hca(), "=mlx5_0:1,mlx5_1:1");
+    EXPECT_EQ(choice.common_gid_index, 3U);
+    EXPECT_TRUE(warned(choice, "mlx5_0 port 1 has no usable address in 10.9.0.0/24 (prefix): 10.0.0.1 is used"));
+}
+
+TEST(Prefix, LeavesOutPortsOutsideOfIt) {
     Settings settings;
     settings.prefix = IpPrefix::parse("10.0.0.0/24");
-    const auto choice = choose_fabric(two_rails(), settings);
-    EXPECT_EQ(choice.common_gid_index, 3U);
-    EXPECT_TRUE(warned(choice, "mlx5_1 port 1 has no usable address in 10.0.0.0/24 (prefix): 10.0.1.1 is used"));
+    auto fabric = two_rails();
+    auto choice = choose_fabric(fabric, settings);
+    EXPECT_EQ(choice.nccl_ib_hca(), "=mlx5_0:1");
+    EXPECT_EQ(port_of(choice, "mlx5_1").rule, PortRule::OutsidePrefix);
+    EXPECT_EQ(reason_of(choice, "mlx5_1"),
+              "has no usable address in 10.0.0.0/24 (prefix) as others have, but 10.0.1.1: left out");
+    EXPECT_TRUE(choice.warnings.empty()) << "it is what the prefix is for";
+
+    add_gpu(fabric, pci("60", "64"));
+    choice = choose_fabric(fabric, settings);
+    EXPECT_TRUE(warned(choice, "mlx5_1 port 1 has no usable address in 10.0.0.0/24")) << "a rail is missing";
+
+    settings.hca = hca_setting({{"mlx5_1", {}}});
+    EXPECT_EQ(choose_fabric(fabric, settings).nccl_ib_hca(), "=mlx5_1:1");
+    settings.hca = hca_setting({{"mlx5_1", {}}, {"mlx5_0", {}}});
+    EXPECT_EQ(choose_fabric(fabric, settings).nccl_ib_hca(), "=mlx5_0:1,mlx5_1:1");
+}
+
+TEST(Prefix, ComesBeforeOtherPreferences) {
+    auto fabric = two_rails();
+    fabric.hcas[0].physical_function = fabric.hcas[1].pci;
+    fabric.hcas[1].ports[0].rate_gbps = 400;
+    Settings settings;
+    EXPECT_EQ(choose_fabric(fabric, settings).nccl_ib_hca(), "=mlx5_1:1");
+    settings.prefix = IpPrefix::parse("10.0.0.0/24");
+    EXPECT_EQ(choose_fabric(fabric, settings).nccl_ib_hca(), "=mlx5_0:1");
+}
+
+TEST(Prefix, SaysNothingOfInfinibandAndLinkLocalPorts) {
+    auto fabric = two_rails();
+    fabric.netdevs[1].addresses.clear();
+    fabric.hcas[1].ports[0].gids.resize(2);
+    add_infiniband(fabric, "mlx5_2", pci("70", "73"), 800);
+    Settings settings;
+    settings.prefix = IpPrefix::parse("10.0.0.0/24");
+    const auto choice = choose_fabric(fabric, settings);
+    EXPECT_EQ(choice.nccl_ib_hca(), "=mlx5_2:1") << "the faster link layer, as without";
+    EXPECT_EQ(port_of(choice, "mlx5_1").rule, PortRule::OtherLinkLayer);
 }
 
 TEST(WholeMachine, NineHcasReadAndChosen) {

@@ -85,6 +85,7 @@ const Case<PortRule> port_cases[] = {
     {PortRule::NoGid, [](Node& node) { node.port().gids.clear(); }},
     {PortRule::NoUsableGid, [](Node& node) { node.netdev().up = false; }},
     {PortRule::NoSuchGid, [](Node& node) { node.settings.gid = 7; }},
+    {PortRule::OutsidePrefix, [](Node& node) { node.settings.prefix = IpPrefix::parse("10.0.1.0/24"); }},
     {PortRule::VirtualFunction,
      [](Node& node) {
          node.hca().physical_function = "0000:53:00.0";

@@ -198,6 +198,20 @@ TEST(Program, LaunchersAreSeenThroughWrappers) {
     EXPECT_EQ(classify_program(Words{"orted", "--x"}).kind, ProgramKind::RuntimeDaemon);
 }
 
+TEST(Mpirun, IsToldToItsFirstRankOnly) {
+    const auto hint = [](std::vector<std::string> entries) { return mpirun_hint(Environment(entries)); };
+    const auto found = hint({"OMPI_COMM_WORLD_SIZE=16", "OMPI_COMM_WORLD_RANK=0"});
+    ASSERT_TRUE(found);
+    EXPECT_EQ(found->find("mpirun started 16 of these, and the plugin does not set up its ranks: start them with srun"),
+              0U);
+    EXPECT_TRUE(hint({"MPI_LOCALNRANKS=8", "PMI_SIZE=16", "PMI_RANK=0"}));
+    EXPECT_FALSE(hint({"OMPI_COMM_WORLD_SIZE=16", "OMPI_COMM_WORLD_RANK=3"}));
+    EXPECT_FALSE(hint({"OMPI_COMM_WORLD_SIZE=1", "OMPI_COMM_WORLD_RANK=0"}));
+    EXPECT_FALSE(hint({"PMI_SIZE=16", "PMI_RANK=0"})) << "Slurm's own";
+    EXPECT_FALSE(hint({}));
+    EXPECT_FALSE(hint({"OMPI_COMM_WORLD_SIZE=16", "OMPI_COMM_WORLD_RANK=0", "RDMA_NCCL_SET=@7.0"}));
+}
+
 TEST(Layout, IsChosenByTasksGpusAndProgram) {
     Step step;
     step.tasks_per_node = {8, 8};

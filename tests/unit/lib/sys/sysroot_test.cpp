@@ -5,6 +5,8 @@
 
 #include <atomic>
 #include <cerrno>
+#include <chrono>
+#include <fcntl.h>
 #include <filesystem>
 #include <gtest/gtest.h>
 #include <memory>
@@ -141,6 +143,40 @@ TEST(SysRoot, AFifoDoesNotBlock) {
     Tree tree;
     ASSERT_EQ(::mkfifo((tree.path() / "fifo").c_str(), 0600), 0);
     EXPECT_EQ(tree.root().read("/fifo").value_or("error"), "");
+}
+
+// So the kernel answers while it changes a GID (Linux 4.4, __ib_cache_gid_get), and mlx5's firmware while it is busy.
+TEST(SysRoot, ReadsAgainWhatSaysEagain) {
+    Tree tree;
+    const std::string name = "/sys/state";
+    tree.directory("/sys");
+    ASSERT_EQ(::mkfifo(tree.at(name).c_str(), 0600), 0);
+    const UniqueFd writer(::open(tree.at(name).c_str(), O_RDWR | O_CLOEXEC)); // so that an empty FIFO gives EAGAIN
+    const SysRoot root = tree.root();
+    EXPECT_EQ(root.read(name).error().os_error, EAGAIN) << "not for ever";
+    for (const bool in_directory : {false, true}) {
+        std::thread other([&] {
+            std::this_thread::sleep_for(std::chrono::milliseconds(2));
+            (void)write_all(writer.get(), "ACTIVE");
+        });
+        const auto text = in_directory ? root.directory("/sys").value().read("state") : root.read(name);
+        other.join();
+        EXPECT_EQ(text.value_or("error"), "ACTIVE");
+        if (!text) {
+            std::string unread(6, ' ');
+            (void)::read(writer.get(), unread.data(), unread.size());
+        }
+    }
+}
+
+TEST(SysRoot, TellsWhatIsAbsentFromWhatCannotBeTold) {
+    Tree tree;
+    tree.file("/dev/uverbs0", "").link("/dev/uverbs1", "uverbs1");
+    const SysRoot root = tree.root();
+    EXPECT_TRUE(root.look_for("/dev/uverbs0"));
+    EXPECT_TRUE(root.look_for("/dev/uverbs7").error().is_absent());
+    EXPECT_TRUE(root.look_for("/dev/uverbs0/x").error().is_absent());
+    EXPECT_FALSE(root.look_for("/dev/uverbs1").error().is_absent()) << "a link to itself";
 }
 
 TEST(SysRoot, SaysWhatIsWrongWithARoot) {

@@ -501,7 +501,23 @@ TEST(CheckJudge, TheSiteIgnoresAndSoftens) {
     expected.warn = {"hca.answers"};
     EXPECT_EQ(result_of(facts, "hca.answers", "mlx5_1", expected).status, Warn);
     expected.ignore = {"hca.answers"};
-    EXPECT_EQ(result_of(facts, "hca.answers", "mlx5_1", expected).id, "");
+    const auto ignored = result_of(facts, "hca.answers", "mlx5_1", expected);
+    EXPECT_EQ(ignored.status, Skip);
+    EXPECT_EQ(ignored.message, "is ignored, as the file of expectations says");
+    EXPECT_EQ(ignored.hint, "");
+}
+
+TEST(CheckJudge, PortsThatAreLeftOutAreListed) {
+    auto facts = good_node();
+    facts.fabric.default_route_netdevs = {facts.fabric.hcas[0].netdevs.at(0)};
+    facts.fabric.gpus.clear();
+    choose_again(facts);
+    const auto name = facts.choice.ports.at(0).name();
+    ASSERT_FALSE(facts.choice.ports.at(0).used());
+    const auto left_out = result_of(facts, "port.count", name);
+    EXPECT_EQ(left_out.status, Skip);
+    EXPECT_NE(left_out.message.find("is the management port"), std::string::npos) << left_out.message;
+    EXPECT_EQ(result_of(facts, "port.count", facts.choice.ports.at(1).name()).id, "") << "it is used";
 }
 
 } // namespace

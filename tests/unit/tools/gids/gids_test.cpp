@@ -321,6 +321,7 @@ TEST(GidsJson, HasTheSchemaInReadingOrder) {
     hca.physical_function = "0000:53:00.0";
     hca.device_file = "/dev/infiniband/uverbs1";
     fabric.hcas[0].ports[0].gids.resize(2);
+    fabric.netdevs[0].addresses.clear();
     hca.ports[0].gids.erase(hca.ports[0].gids.begin(), hca.ports[0].gids.begin() + 1);
     const auto found = json(fabric);
     const auto expected = *Json::parse(R"({"schema": 1, "host": "n01", "hcas": [

@@ -174,6 +174,15 @@ TEST_F(PreflightHcas, ThatAreNamedMustBeActive) {
     EXPECT_EQ(warnings(), Texts());
 }
 
+TEST_F(PreflightHcas, ThatCannotBeReadAreNotAbsent) {
+    tree_.directory("/sys/class/infiniband/mlx5_1/ports/1/state");
+    EXPECT_EQ(warning({"NCCL_IB_HCA==mlx5_1:1"}),
+              "NCCL_IB_HCA: mlx5_1 port 1 cannot be read (/sys/class/infiniband/mlx5_1/ports/1/state: Is a directory)");
+    tree_.link("/sys/class/infiniband/mlx5_2/ports", "ports");
+    EXPECT_EQ(warning({"NCCL_IB_HCA==mlx5_2"}), "NCCL_IB_HCA: mlx5_2 cannot be read (/sys/class/infiniband/mlx5_2/"
+                                                "ports: Too many levels of symbolic links)");
+}
+
 TEST_F(PreflightHcas, WithoutAPortNeedOneThatIsActive) {
     port("mlx5_1", "1", "1: DOWN");
     port("mlx5_1", "2", "4: ACTIVE");

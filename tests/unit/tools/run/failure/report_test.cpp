@@ -94,6 +94,14 @@ TEST(RunReport, IsShortWhereLittleIsKnown) {
 )");
 }
 
+TEST(RunReport, CallsNoHcaAGpu) {
+    auto failure = failure_of(0, 7);
+    failure.hcas = {"mlx5_1:1"};
+    EXPECT_NE(report_text(failure, {}).find("\n  HCA       mlx5_1:1\n"), std::string::npos);
+    failure.gpu_uuid = "MIG-1b2c";
+    EXPECT_NE(report_text(failure, {}).find("\n  GPU       MIG-1b2c, HCA mlx5_1:1\n"), std::string::npos);
+}
+
 TEST(RunReport, QuotesAnErrorOfSeveralLines) {
     auto failure = failure_of(0, 1);
     failure.error = "RuntimeError: CUDA error\nCompile with TORCH_USE_CUDA_DSA\n\n";

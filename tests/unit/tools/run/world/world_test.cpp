@@ -77,6 +77,13 @@ TEST(RunWorld, AloneByDefault) {
     EXPECT_TRUE(world->warnings.empty());
 }
 
+TEST(RunWorld, UnderMpirunASignpost) {
+    const auto world = plan({}, {"OMPI_COMM_WORLD_SIZE=2", "OMPI_COMM_WORLD_RANK=0"});
+    ASSERT_TRUE(world);
+    ASSERT_EQ(world->notes.size(), 1U);
+    EXPECT_EQ(world->notes[0].find("mpirun started 2 of these"), 0U);
+}
+
 TEST(RunWorld, Step) {
     const auto world = plan({}, step_of_two());
     ASSERT_TRUE(world) << world.error().message;
