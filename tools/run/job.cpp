@@ -191,6 +191,9 @@ private:
         const auto time = now();
         // Signals are handled before exits, and exits wait for a signal whose other copy has not come yet: a rank that
         // fails because of a signal to the whole step is not the cause.
+        for (const auto& rank_exit : happened.exits) {
+            signals_.expect_copy(rank_exit, time);
+        }
         for (const auto& received : happened.signals) {
             signals_.receive(received, time);
         }

@@ -217,6 +217,14 @@ public:
         signals_.direct(received.number, time, by_slurm, counts_alone);
     }
 
+    /// If a signal that the launcher handles killed the rank, deadline() waits for the launcher's own copy of it.
+    void expect_copy(const RankExit& rank_exit, Time time) {
+        const int number = WIFSIGNALED(rank_exit.status) ? WTERMSIG(rank_exit.status) : 0;
+        if (!job_.ender.is_ending() && job_.processes.handles(number)) {
+            signals_.expect(number, time);
+        }
+    }
+
     void obey(const SignalCount& order) {
         if (order.old && !job_.ender.ends_job(order.signal)) {
             signals_.outstanding(order.signal, order.count); // it was for ranks of an earlier attempt

@@ -38,6 +38,10 @@ void Arbiter::on_signal(unsigned node, const SignalCount& got) {
         return;
     }
     signals_[got.signal] = got.count;
+    signals_of_ranks_.insert(got.signal);
+    if (const auto mapped_to = rules_.on_signal.find(got.signal); mapped_to != rules_.on_signal.end()) {
+        signals_of_ranks_.insert(mapped_to->second);
+    }
     if (rules_.end_signals.contains(got.signal)) {
         stopped_ = true;
         if (!ending_) {
@@ -110,7 +114,9 @@ bool Arbiter::may_restart() const {
     const bool by_rank = ending_ && code_ == 0; // not by a signal or a lost node
     const bool all_there = std::ranges::all_of(nodes_, [](const Node& node) { return node.ended && !node.lost; });
     const bool wanted = std::ranges::none_of(failures_, [this](const auto& entry) {
-        return entry.second.failure.attempt == attempt_ && entry.second.failure.code == rules_.no_restart_code;
+        const auto& failure = entry.second.failure;
+        return failure.attempt == attempt_ &&
+               (failure.code == rules_.no_restart_code || signals_of_ranks_.contains(failure.code - 128));
     });
     return by_rank && !stopped_ && all_there && clean_ && wanted && attempt_ < rules_.max_restarts;
 }
@@ -123,6 +129,7 @@ void Arbiter::conclude() {
         if (const auto port = rules_.new_port ? rules_.new_port(attempt_ + 1) : std::nullopt) {
             orders_.emplace_back(Restart{++attempt_, *port});
             nodes_.assign(nodes_.size(), {});
+            signals_of_ranks_.clear();
             ending_.reset();
             return;
         }

@@ -28,6 +28,7 @@ struct ArbiterRules {
     /// Returns a port on node 0 for the rendezvous of the new attempt, or nullopt if there is none; then there is no
     /// restart.
     std::function<std::optional<std::uint16_t>(unsigned attempt)> new_port;
+    std::map<int, int> on_signal{}; ///< signals that reach the ranks as others
 };
 
 class Arbiter {
@@ -41,7 +42,8 @@ public:
     void on_failure(unsigned node, RankFailure failure, Time when);
     void on_ended(unsigned node, const Ended& ended);
     /// The launcher of a node has received this signal `count` times. A signal that all nodes receive, as scancel sends
-    /// it, counts once.
+    /// it, counts once. A rank that it kills, as itself or as what it is mapped to, fails for good: Slurm may send it
+    /// to the ranks too (SignalDedup::direct()), and usually is about to end the job.
     void on_signal(unsigned node, const SignalCount& got);
     /// The launcher of a node is lost: it is no longer waited for, and the ranks do not restart without it.
     void on_lost(unsigned node, const std::string& why);
@@ -84,6 +86,7 @@ private:
     std::vector<Node> nodes_;
     std::map<std::pair<unsigned, unsigned>, Known> failures_; ///< by attempt and rank
     std::map<int, unsigned> signals_;
+    std::set<int> signals_of_ranks_; ///< that ranks of the current attempt got, from the launchers or from Slurm
     std::vector<std::string> end_reasons_;
     std::vector<Order> orders_;
     unsigned attempt_ = 0;

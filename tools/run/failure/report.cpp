@@ -155,9 +155,15 @@ struct Advice {
 constexpr std::string_view more_memory = "give the job more memory (--mem, --mem-per-gpu), or use less of it: fewer "
                                          "workers of data loaders, smaller batches on the host";
 
-constexpr std::array<Advice, 7> signal_advice{{
+constexpr std::string_view no_handler = "the program had no handler for it when it came";
+
+constexpr std::array<Advice, 10> signal_advice{{
     {SIGKILL, "somebody or something sent it: a person, Slurm at a limit (sacct -j), or the kernel for want of memory "
               "on the node (dmesg)"},
+    {SIGTERM, "somebody sent it to the rank itself; with proctrack/linuxproc or SignalChildrenProcesses, Slurm does: "
+              "there the program must handle it"},
+    {SIGUSR1, no_handler},
+    {SIGUSR2, no_handler},
     {SIGBUS, "often a full /dev/shm (df /dev/shm; in a container: a larger one), or a file that became shorter while "
              "it was mapped"},
     {SIGILL, "the program or a library of it was compiled for another CPU"},

@@ -80,6 +80,11 @@ public:
     [[nodiscard]] bool has_children() const { return has_children_; }
     [[nodiscard]] std::vector<pid_t> running_pids() const;
 
+    /// Returns true if wait() reports this signal.
+    [[nodiscard]] bool handles(int signal_number) const {
+        return ::sigismember(&signals_.handled(), signal_number) == 1;
+    }
+
     /// Sends the signal to the running ranks themselves, or to all processes of their groups.
     void signal_ranks(int signal_number, bool groups = false) const;
 

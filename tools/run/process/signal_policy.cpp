@@ -7,7 +7,7 @@ namespace rdma_nccl::run {
 constexpr std::chrono::milliseconds other_copy(20);
 
 /// Time to wait for this node's own copy of a signal: slurmctld signals all nodes at once, in a tree of messages, so
-/// another launcher may report a signal that slurmstepd here is about to send.
+/// another launcher may report a signal that slurmstepd here is about to send; or a rank has died of it.
 constexpr std::chrono::milliseconds own_copy(200);
 
 /// After this time, a signal from the guard is a new one.
@@ -82,6 +82,10 @@ void SignalDedup::direct(int signal, Time now, bool by_slurm, bool counts_alone)
     waiting.direct = true;
     waiting.by_slurm = waiting.by_slurm || by_slurm;
     waiting.counts = waiting.counts || counts_alone;
+}
+
+void SignalDedup::expect(int signal, Time now) {
+    waiting_.try_emplace(signal, Waiting{now + own_copy});
 }
 
 void SignalDedup::from_node(int signal, unsigned count, Time now) {

@@ -98,6 +98,9 @@ public:
     /// follows; `counts_alone`: handle the signal even if it does not.
     void direct(int signal, Time now, bool by_slurm, bool counts_alone);
 
+    /// A rank was killed by the signal. If Slurm has sent it, this launcher's own copy may come later.
+    void expect(int signal, Time now);
+
     /// A node has received the signal `count` times. Waits for this node's own copy of the last one, which its ranks
     /// may also have received.
     void from_node(int signal, unsigned count, Time now);

@@ -84,6 +84,7 @@ std::unique_ptr<Control> start_control(const Options& options, const Environment
     auto ports = std::make_shared<RestartPorts>(RestartPorts{master_port, spare});
     ArbiterRules rules{plan.nodes.value, options.max_restarts, options.no_restart_code, options.end_signals,
                        [ports](unsigned attempt) { return ports->next(attempt); }};
+    rules.on_signal = options.on_signal;
     for (const auto& [from, to] : options.on_signal) {
         rules.end_signals.erase(from); // the ranks get another signal instead
     }

@@ -126,6 +126,41 @@ TEST(RunArbiter, DoesNotStartAgainAgainstTheRules) {
     EXPECT_EQ(lost.end_reasons(), std::vector<std::string>{"n02 is lost"});
 }
 
+TEST(RunArbiter, ARankThatDiesOfASignalToTheJobIsNotStartedAgain) {
+    auto mapping = rules(1, 3);
+    mapping.end_signals = {SIGINT}; // TERM is mapped
+    mapping.on_signal = {{SIGTERM, SIGUSR1}};
+    for (const int killed_by : {SIGTERM, SIGUSR1}) {
+        Arbiter arbiter(mapping);
+        arbiter.on_failure(0, failure_of(1, 128 + killed_by), start); // before the launcher's own copy came
+        arbiter.on_signal(0, {SIGTERM, 1});
+        arbiter.on_ended(0, {});
+        EXPECT_EQ(arbiter.take_orders().back(), Order(Finish{128 + killed_by}));
+    }
+    Arbiter passed_on(rules(1, 3));
+    passed_on.on_signal(0, {SIGUSR1, 1});
+    passed_on.on_failure(0, failure_of(1, 128 + SIGUSR1), start);
+    passed_on.on_ended(0, {});
+    EXPECT_EQ(passed_on.take_orders().back(), Order(Finish{128 + SIGUSR1}));
+}
+
+TEST(RunArbiter, ASignalToTheJobKeepsNoOtherFailureFromARestart) {
+    auto mapping = rules(1, 3);
+    mapping.end_signals = {SIGINT};
+    mapping.on_signal = {{SIGTERM, SIGUSR1}};
+    Arbiter arbiter(mapping);
+    arbiter.on_failure(0, failure_of(1, 128 + SIGTERM), start); // nobody else got it
+    arbiter.on_ended(0, {});
+    EXPECT_EQ(arbiter.take_orders().back(), (Order(Restart{1, 7001})));
+    arbiter.on_signal(0, {SIGTERM, 1});
+    arbiter.on_failure(0, failure_of(1, 7, 1), start);
+    arbiter.on_ended(0, {1, true});
+    EXPECT_EQ(arbiter.take_orders().back(), (Order(Restart{2, 7002})));
+    arbiter.on_failure(0, failure_of(1, 128 + SIGTERM, 2), start); // the signal was for the attempt before
+    arbiter.on_ended(0, {2, true});
+    EXPECT_EQ(arbiter.take_orders().back(), (Order(Restart{3, 7003})));
+}
+
 TEST(RunArbiter, ASignalThatAllNodesGotCountsOnce) {
     Arbiter arbiter(rules(3));
     for (unsigned node = 0; node < 3; ++node) {

@@ -172,6 +172,8 @@ TEST(RunReport, AdvisesWhereTheCauseIsKnown) {
     EXPECT_TRUE(has(with_signal(SIGBUS), "/dev/shm"));
     EXPECT_TRUE(has(with_signal(SIGXCPU), "ulimit -t"));
     EXPECT_TRUE(has(with_signal(SIGKILL), "dmesg"));
+    EXPECT_TRUE(has(with_signal(SIGTERM), "SignalChildrenProcesses"));
+    EXPECT_TRUE(has(with_signal(SIGUSR1), "no handler"));
     EXPECT_TRUE(has(failure_of(0, 126), "chmod +x"));
     EXPECT_TRUE(has(failure_of(0, 127), "PATH"));
     EXPECT_TRUE(has(failure_of(0, 135), "signal 7 (Bus error): often a full /dev/shm"));

@@ -79,6 +79,19 @@ TEST(RunSignalCount, ADirectOneThatEndsNothingDoesNotCount) {
     EXPECT_TRUE(counts.take_due(start + milliseconds(5000)).empty());
 }
 
+TEST(RunSignalCount, TheOwnCopyMayComeAfterARankDiedOfIt) {
+    SignalDedup counts;
+    counts.expect(SIGTERM, start);
+    ASSERT_TRUE(counts.deadline()) << "exits wait for it";
+    counts.from_guard(SIGTERM, start + milliseconds(5));
+    counts.direct(SIGTERM, start + milliseconds(5), true, true);
+    EXPECT_EQ(counts.take_due(start + milliseconds(5)).at(0).count, 1U);
+    EXPECT_FALSE(counts.deadline());
+    counts.expect(SIGTERM, start + milliseconds(500)); // somebody killed a rank
+    EXPECT_TRUE(counts.take_due(*counts.deadline()).empty());
+    EXPECT_FALSE(counts.deadline());
+}
+
 TEST(RunSignalCount, OneHalfIsASignalAfterAWhile) {
     SignalDedup counts;
     counts.from_guard(SIGUSR1, start);
