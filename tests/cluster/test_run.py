@@ -13,17 +13,25 @@ import json
 import os
 import re
 import secrets
+import shlex
 import signal
 import subprocess
 import sys
 import time
 from dataclasses import dataclass
 
-from cluster_test import CLUSTER, PYTHON, Cluster, ClusterTest, main
+from cluster_test import CHECKOUT, CLUSTER, PYTHON, Cluster, ClusterTest, main
 
 MARK = "TEST_OF_RUN"
 IDLE = "echo ready; exec sleep 1000"  # what a rank does that waits for a fault
 PAUSE = 0.02  # seconds between two looks
+
+# What a notice finds. Slurm signals the ranks too here (proctrack/linuxproc): one program heeds both signals, and saves
+# its state until it may go; the other dies.
+NOTICE = ("--on-signal", "TERM=USR1", "--max-restarts", "2", "--no-restart-code", "85")
+WAITS = "while :; do read -rt 0.1 <> <(:); done"
+SAVES = f"trap : TERM; trap 'echo saved; until [ -e $GO ]; do read -rt 0.1 <> <(:); done; exit 85' USR1; echo ready; {WAITS}"
+DIES = f"trap 'echo saved' USR1; echo ready; {WAITS}"
 
 TIME_LIMIT = 40  # seconds for anything to happen
 
@@ -56,7 +64,7 @@ def read(path: str) -> bytes:
 
 
 class Step:
-    """srun in the cluster, its output in files."""
+    """srun in the cluster, its output in files; or what else starts a step. A batch job may write to $OUT and $ERR."""
 
     def __init__(self, test: RunTest, number: int, command: list[str], variables: dict[str, str]):
         self._test = test
@@ -64,9 +72,11 @@ class Step:
         self._paths = [os.path.join(test.cluster.dir, f"step-{number}.{kind}") for kind in ("out", "err")]
         where = [CLUSTER, "exec", "--dir", test.cluster.dir, "--user", "alice", "--"]
         self._go = os.path.join(test.cluster.dir, f"step-{number}.go")
-        variables = {MARK: self._mark, "GO": self._go, **variables}
+        variables = {MARK: self._mark, "GO": self._go, "OUT": self._paths[0], "ERR": self._paths[1], **variables}
         where += ["env", *(f"{name}={value}" for name, value in variables.items())]
-        with open(self._paths[0], "w", encoding="ascii") as out, open(self._paths[1], "w", encoding="ascii") as err:
+        with open(self._paths[0], "a", encoding="ascii") as out, open(self._paths[1], "a", encoding="ascii") as err:
+            for path in self._paths:
+                os.chmod(path, 0o666)
             self._srun = subprocess.Popen([*where, *command], stdin=subprocess.DEVNULL, stdout=out, stderr=err)
         self._fault: float | None = None
 
@@ -196,7 +206,10 @@ class Step:
 
 
 class RunTest(ClusterTest):
-    arguments = ["--gpus", "4", "--names"]
+    arguments = ["--gpus", "4", "--names",
+                 "--slurm-conf", "PreemptType=preempt/partition_prio", "--slurm-conf", "PreemptMode=CANCEL",
+                 "--slurm-conf", "PartitionName=low Nodes=ALL PriorityTier=1 GraceTime=60 OverSubscribe=NO State=UP",
+                 "--slurm-conf", "PartitionName=high Nodes=ALL PriorityTier=9 OverSubscribe=NO State=UP"]
     nodes: dict[str, str]  # by their UTS namespace
     numbers = iter(range(1, 1000))
 
@@ -224,9 +237,17 @@ class RunTest(ClusterTest):
         command += [*launcher, "rdma-nccl", "run", "--no-preflight", "-n", str(count), *run, "bash", "-c", rank]
         if not plugin:
             variables = {"RDMA_NCCL_TOKEN": secrets.token_hex(32), **variables}
-        step = Step(self, next(self.numbers), command, variables)
+        return self.step(*command, **variables)
+
+    def step(self, *command: str, **variables: str) -> Step:
+        step = Step(self, next(self.numbers), list(command), variables)
         self.addCleanup(step.abandon)
         return step
+
+    def submit(self, script: str, *options: str) -> Step:
+        """A batch job, which does not end before it is over."""
+        submit = 'exec sbatch --parsable --wait --output="$OUT" --error="$ERR" --open-mode=append "$@"'
+        return self.step("bash", "-c", submit, "-", *options, script)
 
     def both(self, rank: str, *run: str, **options) -> list[tuple[str, Step]]:
         """With and without the plugin."""
@@ -244,6 +265,11 @@ class RunTest(ClusterTest):
 
     def on_node(self, node: str, *command: str) -> str:
         return self.good(*command, user="root", node=node)
+
+    def died(self, step: Step, what: str) -> None:
+        """Of a notice: no failure to start again after."""
+        step.end(what, 128 + signal.SIGTERM, 128 + signal.SIGUSR1).says("failed first: killed by signal", "advice  ")
+        self.assertNotIn("starting all ranks again", step.err)
 
 
 class Ranks(RunTest):
@@ -286,6 +312,45 @@ class Ranks(RunTest):
         self.assertIn("too cold", json.dumps(told))
         self.assertIn('"rank": 7', json.dumps(told))
         self.assertIn('"n02"', json.dumps(told))
+
+
+class Programs(RunTest):
+    """Several programs in one world."""
+
+    def folder(self) -> str:
+        folder = os.path.join(self.cluster.dir, "programs")
+        os.makedirs(folder, exist_ok=True)
+        for name in ("learner", "actor"):
+            path = self.file(f"programs/{name}", f'#!/bin/bash\necho "{name} of $RANK: $*."\n')
+            os.chmod(path, 0o755)
+        return folder
+
+    def ran(self, step: Step) -> list[str]:
+        return sorted(re.findall(r"\w+ of \d: .*", step.out))
+
+    def test_the_manuals_example(self):
+        with open(os.path.join(CHECKOUT, "doc", "rdma-nccl-run.1"), encoding="utf-8") as file:
+            example = re.search(r"^srun .*\n.*run --rank 0-7 .*", file.read(), re.M)[0].replace("\\e\n", "")
+        for typed, here in (("-N4", "-N2"), ("=8", "=4"), ("0-7", "0-3")):  # two nodes of four GPUs
+            self.assertIn(typed, example)
+            example = example.replace(typed, here)
+        step = self.step("bash", "-c", f"cd {self.folder()} && {example}")
+        step.end("the manual's example of several programs", 0)
+        self.assertEqual(self.ran(step), [*(f"actor of {rank}: --seed 1." for rank in range(4, 8)),
+                                          *(f"learner of {rank}: ." for rank in range(4))], step.text())
+
+    def test_colons(self):
+        run = "rdma-nccl run -n 4 --rank 0-3 ./learner"
+        for words in (f"{run} :: 'a : b' --and ./actor", f"bash -c \"{run} :: 'a : b' : ./actor\""):
+            step = self.step("bash", "-c", f"cd {self.folder()} && srun --rdma-nccl -N2 --ntasks-per-node=1 {words}")
+            step.end("colons in arguments", 0)
+            self.assertEqual(self.ran(step), [*(f"actor of {rank}: ." for rank in range(4, 8)),
+                                              *(f"learner of {rank}: : a : b." for rank in range(4))], step.text())
+
+    def test_a_colon_that_srun_takes(self):
+        run = "rdma-nccl run -n 4 --rank 0-1 ./learner : ./actor"
+        step = self.step("bash", "-c", f"cd {self.folder()} && srun -N1 --ntasks-per-node=1 {run}")
+        step.end("srun takes the colon", 2).says("have no program", "--and PROGRAM", 'srun takes a word ":"')
 
 
 class Launchers(RunTest):
@@ -376,6 +441,53 @@ class Signals(RunTest):
         self.until_all_got(step, "USR1")
         step.kill(signal.SIGINT, step.launchers("n02")[:1])
         step.end("--on-signal TERM=USR1, then INT", 130)
+
+    def saved(self, step: Step, what: str) -> None:
+        step.until_said(r"\] saved\b", 8)
+        step.go().end(what, 85)
+        self.assertNotIn("starting all ranks again", step.err)
+
+    def test_notice_by_scancel(self):
+        for name, rank, ended in (("TERM", SAVES, self.saved), ("TERM", DIES, self.died),
+                                  ("USR1", SAVES, self.saved), ("USR1", IDLE, self.died)):
+            step = self.start(rank, *NOTICE).joined()
+            self.good("scancel", f"--signal={name}", self.job_of(step))
+            ended(step, f"notice: scancel --signal={name}")
+
+    def test_notice_of_a_preemption(self):
+        for rank, ended in ((SAVES, self.saved), (DIES, self.died)):
+            step = self.start(rank, *NOTICE, srun=("--partition=low", "--exclusive")).joined()
+            other = self.step("srun", "--partition=high", "--exclusive", "-N2", "true")
+            ended(step, "notice: pre-emption")
+            other.end("the job that pre-empts", 0)
+
+    def test_requeue_script(self):
+        train = """
+import os, signal, sys, time
+told = []
+for number in (signal.SIGUSR1, signal.SIGTERM):
+    signal.signal(number, lambda *which: told.append(which))
+print("ready", flush=True)
+while not told:
+    time.sleep(0.02)
+print("saved", flush=True)
+while not os.path.exists(os.environ["GO"]):
+    time.sleep(0.02)
+sys.exit(85)
+"""
+        os.makedirs(os.path.join(self.cluster.dir, "requeue"), exist_ok=True)
+        folder = os.path.dirname(self.file("requeue/train.py", train))
+        for name in ("TERM", "USR1"):
+            step = self.submit(os.path.join(CHECKOUT, "etc/sbatch/requeue.sbatch"), "--gpus-per-node=4", "--cpus-per-task=4",
+                               f"--chdir={folder}").joined()
+            job = self.job_of(step)
+            self.good("scancel", f"--signal={name}", job)
+            step.until_said(r"\] saved\b", 8)
+            step.go()
+            step.until("requeued", lambda: "Restarts=1" in self.good("scontrol", "show", "job", job)) # pylint: disable=cell-var-from-loop
+            self.good("scancel", job)
+            self.assertNotIn("starting all ranks again", step.err)
+            step.gone()
 
     def test_interrupted_srun(self):
         step = self.start("trap 'echo got INT; exit 0' INT; echo ready; while :; do read -rt 0.1 <> <(:); done",
@@ -547,20 +659,53 @@ class Cut(RunTest):
 
 
 class TimeLimit(RunTest):
-    """Slurm looks at limits of time twice a minute: so this begins first and, by its name, ends last."""
+    """Slurm looks at limits of time twice a minute: so these begin first and, by their class's name, end last."""
 
     RANK = "trap 'echo got TERM; exit 0' TERM; echo ready; while :; do read -rt 0.1 <> <(:); done"
-    begun: list[Step] = []
+    begun: dict[str, Step] = {}
+
+    def batch(self, name: str, on_signal: str) -> Step:
+        """Slurm signals the script alone, which passes it on."""
+        run = ["rdma-nccl", "run", "--no-preflight", "-n", "4", *NOTICE, "bash", "-c", SAVES]
+        script = self.file(f"notice-{name}.sh", "\n".join([
+            "#!/bin/bash", f"trap '{on_signal}' {name}", f"srun --rdma-nccl {shlex.join(run)} &", "step=$!",
+            "wait $step", "wait $step", ""]))  # the trap ends the first
+        return self.submit(script, "-N2", "--ntasks-per-node=1", f"--signal=B:{name}@60")
 
     def begin(self) -> None:
-        step = self.start(self.RANK).ready()
-        self._cleanups.clear()  # it lives on
-        self.good("scontrol", "update", f"jobid={self.job_of(step)}", "EndTime=now", user="root")
-        self.begun.append(step)
+        saves = (SAVES, *NOTICE)
+        self.begun.update({
+            "time limit": self.start(self.RANK),
+            "notice: time limit": self.start(*saves),
+            "notice: --signal=TERM@60": self.start(*saves, srun=("--signal=TERM@60",)),
+            "notice: --signal=TERM@60, ranks die": self.start(DIES, *NOTICE, srun=("--signal=TERM@60",)),
+            "notice: --signal=B:TERM@60": self.batch("TERM", "scancel --signal=TERM $SLURM_JOB_ID"),
+            "notice: --signal=B:USR1@60": self.batch("USR1", "kill -USR1 $step")})
+        for step in self.begun.values():
+            step.go()
+        self._cleanups.clear()  # they live on
+        for name, step in self.begun.items():
+            end = "now+80" if "--signal" in name else "now"  # the signal is due 60 to 90 seconds before it
+            self.good("scontrol", "update", f"jobid={self.job_of(step)}", f"EndTime={end}", user="root")
+
+    def step_of(self, name: str) -> Step:
+        step = self.begun[name].unmeasured()
+        self.addCleanup(step.abandon)
+        return step
+
+    def test_notices(self):
+        for name in self.begun:
+            step = self.step_of(name)
+            if name.endswith("die"):
+                self.died(step, name)
+            elif name.startswith("notice"):
+                # At the limit itself, Slurm signals twice, and kills whoever is still there after KillWait, 2 s here.
+                step.end(name, 85, *([137] if name.endswith("limit") else []))
+                self.assertEqual(len(set(re.findall(r"\[(n\d+ \d)\] saved\b", step.out))), 8, step.text())
+                self.assertNotIn("starting all ranks again", step.err)
 
     def test_time_limit(self):
-        step = self.begun[0].unmeasured()
-        self.addCleanup(step.abandon)
+        step = self.step_of("time limit")
         step.end("time limit", 143).says("DUE TO TIME LIMIT")
         # Some may get it twice: Slurm signals the ranks as well as the launchers here.
         told = set(re.findall(r"\[(n\d+ \d)\] got TERM", step.out))

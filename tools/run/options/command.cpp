@@ -7,6 +7,7 @@
 #include "tools/run/options/option_table.h"
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -17,7 +18,9 @@ namespace {
 
 using Arguments = std::span<const std::string>;
 
-constexpr std::string_view separator = ":";
+/// srun takes a word ":", wherever it stands, for its own separator of the components of a heterogeneous step (srun(1),
+/// SYNOPSIS), so there is a second word.
+constexpr auto separators = std::to_array<std::string_view>({"--and", ":"});
 
 /// Returns the words of one program. Words of colons lose the colon that escapes them.
 std::vector<std::string> arguments_of(Arguments args) {
@@ -51,12 +54,12 @@ Result<RankProgram> read_part(Arguments args) {
     if (!args.empty() && args.front() == "--") {
         args = args.subspan(1);
     } else if (!args.empty() && args.front().starts_with('-')) {
-        return fail(format_text("{}: behind \":\" only --rank may stand in front of the program; other options hold "
+        return fail(format_text("{}: behind --and only --rank may stand in front of the program; other options hold "
                                 "for all, and stand before the first",
                                 printable(args.front())));
     }
     if (args.empty()) {
-        return fail(R"(no program behind a word ":"; as an argument of a program, ":" is written "::")");
+        return fail(R"(no program behind --and or ":"; as an argument of a program, ":" is written "::")");
     }
     part.command_line = arguments_of(args);
     return part;
@@ -180,11 +183,11 @@ Result<std::vector<RankProgram>> split_programs(Arguments args, std::vector<Rank
     }
     const auto next_separator = [&args](std::size_t from) {
         const auto rest = args.subspan(from);
-        return from + static_cast<std::size_t>(std::ranges::find(rest, separator) - rest.begin());
+        return from + static_cast<std::size_t>(std::ranges::find_first_of(rest, separators) - rest.begin());
     };
     std::size_t end = next_separator(0);
     if (end == 0) {
-        return fail("no program in front of the word \":\"");
+        return fail(R"(no program in front of --and or ":")");
     }
     std::vector<RankProgram> programs{{std::move(first), arguments_of(args.first(end))}};
     while (end < args.size()) {
@@ -214,10 +217,10 @@ Result<std::vector<std::size_t>> assign_programs(const std::vector<RankProgram>&
     }
     const auto gaps = left_over(*owned, world_size);
     if (rest == programs.end() && !gaps.empty()) {
-        return fail(
-            format_text("{} {} no program: name {} with --rank, or end with \": PROGRAM\" for all that are left",
-                        range_text(gaps.front()), gaps.front().first == gaps.front().second ? "has" : "have",
-                        gaps.size() == 1 ? "them" : "these and others"));
+        return fail(format_text("{} {} no program: name {} with --rank, or end with --and PROGRAM for the rest "
+                                "(srun takes a word \":\" for itself)",
+                                range_text(gaps.front()), gaps.front().first == gaps.front().second ? "has" : "have",
+                                gaps.size() == 1 ? "them" : "these and others"));
     }
     if (rest != programs.end() && gaps.empty()) {
         return fail(format_text("no rank is left for {}: all {} are named by --rank", program_name(*rest), world_size));

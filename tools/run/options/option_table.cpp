@@ -266,9 +266,11 @@ Result<void> ignore_unless(std::string_view usual, OptionTarget& target, const G
     return given.text == usual ? Result<void>() : ignore(target, given);
 }
 
+/// Scripts give c10d as a rule, and like static it asks for no server, so that it needs no note.
 Result<void> store_backend(OptionTarget& target, const GivenOption& given) {
     target.options.rdzv_backend = given.text;
-    return ignore_unless("static", target, {format_text("{} {}", given.name, printable(given.text)), given.text});
+    const bool usual = given.text == "static" || given.text == "c10d";
+    return usual ? Result<void>() : ignore(target, {format_text("{} {}", given.name, printable(given.text)), {}});
 }
 
 Result<void> store_endpoint(OptionTarget& target, const GivenOption& given) {
@@ -297,6 +299,13 @@ Result<void> store_start_method(OptionTarget& target, const GivenOption& given) 
     return check_word(given, {"spawn", "fork", "forkserver"}).and_then([&] {
         return ignore_unless("spawn", target, given);
     });
+}
+
+/// torchrun refuses a name without an entry point (_get_logs_specs_class() of run.py); torch brings "default" only.
+Result<void> check_logs_specs(OptionTarget& /*target*/, const GivenOption& given) {
+    return given.text == "default"
+               ? Result<void>()
+               : refuse(given, "no Python plug-in can be loaded here: leave it out; --tee and --redirects keep output");
 }
 
 Result<void> store_numa_binding(OptionTarget& target, const GivenOption& given) {
@@ -354,7 +363,7 @@ constexpr auto table = std::to_array<OptionEntry>({
     {"start-method", "NAME", hidden, "", Pet, store_start_method},
     {"event-log-handler", "NAME", hidden, "", Pet,
      [](OptionTarget& target, const GivenOption& given) { return ignore_unless("null", target, given); }},
-    {"logs-specs", "NAME", hidden, "", Torchrun, ignore},
+    {"logs-specs", "NAME", hidden, "", Torchrun, check_logs_specs},
     {"duplicate-stdout-filters", "TEXTS", hidden, "", Pet, ignore},
     {"duplicate-stderr-filters", "TEXTS", hidden, "", Pet, ignore},
 
@@ -362,7 +371,7 @@ constexpr auto table = std::to_array<OptionEntry>({
     {"no-python", "", programs, "execute PROGRAM as it is, even a *.py", Pet, set_flag<&Options::no_python>},
     {"run-path", "", programs, "PROGRAM is a Python file, whatever its name", Pet, set_flag<&Options::run_path>},
     {"rank", "RANGES", programs,
-     "these ranks run PROGRAM, as 0-7,12; behind a word \":\" follow the others' --rank and program", Own, store_ranks},
+     "these ranks run PROGRAM, as 0-7,12; behind a word --and follow the others' --rank and program", Own, store_ranks},
     {"role", "NAME", programs, "ROLE_NAME of the ranks (default: default)", Pet, keep_text<&Options::role>},
     {"virtual-local-rank", "", programs, "every rank sees its own GPU only, and has LOCAL_RANK=0", Pet,
      set_flag<&Options::virtual_local_rank>},

@@ -56,7 +56,7 @@ struct OutputOptions {
 /// First and last global rank.
 using RankRange = std::pair<unsigned, unsigned>;
 
-/// One of the programs in a world (`--rank 0-7 ./a : ./b`), or the only one.
+/// One of the programs in a world (`--rank 0-7 ./a --and ./b`), or the only one.
 struct RankProgram {
     std::vector<RankRange> ranks;          ///< empty: all ranks that no other program has
     std::vector<std::string> command_line; ///< the program and its arguments; never empty
@@ -159,8 +159,9 @@ std::string prefix_of_template(std::string_view text);
 
 // The programs of a world, which ranks run them, and the file to execute for each.
 
-/// Splits "PROGRAM ARGS [: [--rank RANGES] [--] PROGRAM ARGS]...". `first`: the ranks of the first program; if empty,
-/// it is the only program, and all words belong to it. An argument of two or more colons loses one.
+/// Splits "PROGRAM ARGS [--and [--rank RANGES] [--] PROGRAM ARGS]..."; a word ":" separates as "--and" does. `first`:
+/// the ranks of the first program; if empty, it is the only program, and all words belong to it. An argument of two or
+/// more colons loses one.
 Result<std::vector<RankProgram>> split_programs(std::span<const std::string> args, std::vector<RankRange> first);
 
 /// Returns the index into `programs` of each of `count` ranks from `first_rank` on. Fails if any rank of the world has

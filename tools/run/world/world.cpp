@@ -159,19 +159,20 @@ private:
             }
             return {};
         }
-        // torchrun also writes a fixed number as MIN:MAX.
+        // torchrun also writes a fixed number as MIN:MAX (parse_min_max_nnodes() of run.py).
         const auto [least, most] = split_once(found->text, ':');
         const auto count = parse_number<unsigned>(least);
-        if (most && least != *most) {
+        const auto last = parse_number<unsigned>(most.value_or(least));
+        const auto limit = most_ranks / plan_.ranks_per_node.value;
+        if (!count || *count < 1 || !last || *last < *count || *last > limit) {
+            return fail(format_text("{}: a number of nodes is wanted, 1 to {}", quoted(*found), limit));
+        }
+        if (*count != *last) {
             return fail(
                 format_text("{}: elasticity is not offered, ranks neither join nor leave a world that runs: give "
                             "one number, or use a launcher that is made for that (ft_launcher of NVIDIA's "
                             "Resiliency Extension, torchft)",
                             quoted(*found)));
-        }
-        if (!count || *count < 1 || *count > most_ranks / plan_.ranks_per_node.value) {
-            return fail(format_text("{}: a number of nodes is wanted, 1 to {}", quoted(*found),
-                                    most_ranks / plan_.ranks_per_node.value));
         }
         plan_.nodes = {*count, found->name};
         if (*count == 1) {
@@ -257,7 +258,8 @@ private:
         }
         const bool same_host = endpoint->host == plan_.master_addr.value ||
                                (step_decides() && !step_.nodes.empty() && endpoint->host == step_.nodes.front());
-        if (!same_host || endpoint->port.value_or(plan_.master_port.value) != plan_.master_port.value) {
+        const auto port = endpoint->port.value_or(0); // 0: torchrun also takes a free one
+        if (!same_host || (port != 0 && port != plan_.master_port.value)) {
             plan_.notes.push_back(format_text("{}: the ranks meet at {} ({}), port {} ({})", endpoint->source,
                                               printable(plan_.master_addr.value), plan_.master_addr.source,
                                               plan_.master_port.value, plan_.master_port.source));

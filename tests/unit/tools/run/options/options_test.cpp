@@ -214,18 +214,17 @@ TEST(Options, OtherVariablesOfTorchrun) {
 }
 
 TEST(Options, WhatMeansNothingIsSaidOnce) {
-    const auto options = options_of({"--rdzv_backend=c10d", "--rdzv_conf=timeout=900,is_host=1", "--monitor-interval",
-                                     "0.1", "--local-addr=n01", "--start-method=fork", "--logs-specs=x",
-                                     "--event-log-handler=console", "--duplicate-stdout-filters=a"},
+    const auto options = options_of({"--rdzv_backend=etcd", "--rdzv_conf=timeout=900,is_host=1", "--monitor-interval",
+                                     "0.1", "--local-addr=n01", "--start-method=fork", "--event-log-handler=console",
+                                     "--duplicate-stdout-filters=a"},
                                     {"PET_DUPLICATE_STDERR_FILTERS=b"});
     ASSERT_EQ(options.notes.size(), 1U);
     EXPECT_EQ(
         options.notes.front(),
-        "--rdzv-backend c10d, --rdzv-conf, --local-addr, --monitor-interval, --start-method, --event-log-handler, "
-        "--logs-specs, --duplicate-stdout-filters, PET_DUPLICATE_STDERR_FILTERS: no meaning in a fixed world, "
-        "ignored");
+        "--rdzv-backend etcd, --rdzv-conf, --local-addr, --monitor-interval, --start-method, --event-log-handler, "
+        "--duplicate-stdout-filters, PET_DUPLICATE_STDERR_FILTERS: no meaning in a fixed world, ignored");
     EXPECT_EQ(options_of({"--rdzv-backend=static", "--start-method=spawn", "--event-log-handler=null",
-                          "--rdzv-conf=", "--rdzv-endpoint=", "--local-ranks-filter="})
+                          "--rdzv-conf=", "--rdzv-endpoint=", "--local-ranks-filter=", "--logs-specs=default"})
                   .notes,
               Words());
     EXPECT_EQ(options_of({"--numa-binding=node"}).notes.size(), 1U);
@@ -248,9 +247,25 @@ TEST(Options, SeveralPrograms) {
         << "without --rank in front, colons are arguments";
 }
 
+TEST(Options, SeveralProgramsThroughSrun) {
+    // srun keeps a word ":" for itself, so the line with --and has none.
+    const auto parsed =
+        parse({"--rank", "0-3", "./a", "::", "x:y", "a : b", "--and", "--rank=4", "./b", "--and", "./c"});
+    ASSERT_TRUE(parsed) << parsed.error().message;
+    ASSERT_EQ(parsed->programs.size(), 3U);
+    EXPECT_EQ(parsed->programs[0].command_line, (Words{"./a", ":", "x:y", "a : b"}));
+    EXPECT_EQ(parsed->programs[1].command_line, Words{"./b"});
+    EXPECT_EQ(parsed->programs[2].command_line, Words{"./c"});
+    EXPECT_EQ(parse({"--rank", "0", "./a", "--and", "--rank", "1", "./b", ":", "./c"})->programs.size(), 3U) << "both";
+    EXPECT_EQ(only_program(*parse({"./a", "--and", "./b"})), (Words{"./a", "--and", "./b"})) << "without --rank";
+    EXPECT_NE(error_of({"--rank", "0", "./a", "--and"}).find("no program behind"), std::string::npos);
+    EXPECT_NE(error_of({"--rank", "0", "--", "--and", "./a"}).find("no program in front of"), std::string::npos);
+    EXPECT_EQ(only_program(*parse({"--rank", "0", "./a", ""})), (Words{"./a", ""}));
+}
+
 TEST(Options, SeveralProgramsMistakes) {
-    EXPECT_NE(error_of({"--rank", "0", ":", "./a"}).find("in front of the word"), std::string::npos);
-    EXPECT_NE(error_of({"--rank", "0", "./a", ":"}).find("behind a word"), std::string::npos);
+    EXPECT_NE(error_of({"--rank", "0", ":", "./a"}).find("no program in front of"), std::string::npos);
+    EXPECT_NE(error_of({"--rank", "0", "./a", ":"}).find("no program behind"), std::string::npos);
     EXPECT_NE(error_of({"--rank", "0", "./a", ":", "--rank"}).find("--rank \"\""), std::string::npos);
     EXPECT_NE(error_of({"--rank", "0", "./a", ":", "--rank", "1"}).find("no program"), std::string::npos);
     EXPECT_NE(error_of({"--rank", "0", "./a", ":", "-m", "b"}).find("-m: behind"), std::string::npos);
@@ -282,16 +297,24 @@ TEST(Options, Mistakes) {
 TEST(Options, BadValuesNameTheOption) {
     for (const Words& bad :
          {Words{"--tee", "", "4", "33", "0:4", "0:1,", ":1", "a:1", "-1:1", "1 :1", "65536:1"},
-          Words{"--redirects", "x", "0:1;1:2"}, Words{"--local-ranks-filter", "x", "0,", "3-1", "65536"},
+          Words{"--redirects", "x", "0:1;1:2"},
+          Words{"--local-ranks-filter", "x", "0,", "3-1", "65536"},
           Words{"--rdzv-endpoint", ":1", "h:", "h:x", "h:65536", "[::1", "[::1]x", "a b", "a/b", "[]:1"},
           Words{"--rdzv-conf", "x", "a=", "=b", "a=b,", "a=b,c"},
-          Words{"--max-restarts", "", "-1", "x", "1000001", "1.5"}, Words{"--monitor-interval", "x", "-1", "nan"},
-          Words{"--start-method", "x", ""}, Words{"--numa-binding", "x", "numa", ""},
+          Words{"--max-restarts", "", "-1", "x", "1000001", "1.5"},
+          Words{"--monitor-interval", "x", "-1", "nan"},
+          Words{"--start-method", "x", ""},
+          Words{"--logs-specs", "x", ""},
+          Words{"--numa-binding", "x", "numa", ""},
           Words{"--signals-to-handle", "", "KILL", "SIGSTOP", "9", "x", "TERM,", "65", "0", "-1"},
           Words{"--on-signal", "", "TERM", "TERM=", "=USR1", "TERM=KILL", "STOP=TERM", "19=1", "TERM=USR1,TERM=USR2"},
-          Words{"--no-restart-code", "0", "256", "x"}, Words{"--node-timeout", "0", "x", "1.5", "1000001"},
-          Words{"--hang-timeout", "0", ""}, Words{"--hang-action", "", "x"},
-          Words{"--prefix", "{", "{x}", "{host", "{}", "{host}{ rank}"}, Words{"--json", ""}, Words{"--events", ""},
+          Words{"--no-restart-code", "0", "256", "x"},
+          Words{"--node-timeout", "0", "x", "1.5", "1000001"},
+          Words{"--hang-timeout", "0", ""},
+          Words{"--hang-action", "", "x"},
+          Words{"--prefix", "{", "{x}", "{host", "{}", "{host}{ rank}"},
+          Words{"--json", ""},
+          Words{"--events", ""},
           Words{"--log-dir", ""}}) {
         for (std::size_t i = 1; i < bad.size(); ++i) {
             const auto message = error_of({bad.front() + "=" + bad[i], "./t"});

@@ -41,6 +41,7 @@ TEST(RunRankPrograms, EveryRankInOne) {
     EXPECT_EQ(error_of({{{0, 5}}, {{2, 3}}}, 6), "ranks 2-3 would run both ./p0 and ./p1: name each rank once");
     EXPECT_NE(error_of({{{0, 1}}, {{4, 5}}}, 6).find("ranks 2-3 have no program"), std::string::npos);
     EXPECT_NE(error_of({{{0, 4}}}, 6).find("rank 5 has no program"), std::string::npos);
+    EXPECT_NE(error_of({{{0, 4}}}, 6).find("--and PROGRAM"), std::string::npos) << "the form that srun passes on";
     EXPECT_NE(error_of({{{1, 5}}}, 6).find("rank 0 has no program"), std::string::npos);
     EXPECT_NE(error_of({{{0, 5}}, {}}, 6).find("no rank is left for ./p1"), std::string::npos);
     EXPECT_NE(error_of({{{0, 6}}, {}}, 6).find("rank 6 for ./p0, but the world has ranks 0 to 5 only"),

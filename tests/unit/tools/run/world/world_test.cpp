@@ -158,6 +158,11 @@ TEST(RunWorld, FixedNumberWrittenAsRange) {
     EXPECT_TRUE(plan(typed({"--nnodes=1:1"}), {}));
     EXPECT_NE(error_of(typed({"--nnodes=1:2"}), {}).find("--nnodes \"1:2\": elasticity is not offered"),
               std::string::npos);
+    // torchrun refuses these too (parse_min_max_nnodes(), and the assertion behind it).
+    for (const char* const text : {"1:1:60", "1:2:60", "1:", ":1", "2:1", "0:1", "1:x", "x:1", "1:1:"}) {
+        const auto error = error_of(typed({std::string("--nnodes=") + text}), {});
+        EXPECT_NE(error.find("a number of nodes is wanted"), std::string::npos) << text << ": " << error;
+    }
 }
 
 TEST(RunWorld, RankCounts) {
@@ -167,7 +172,7 @@ TEST(RunWorld, RankCounts) {
     EXPECT_EQ(plan(typed({"-n", "gpu"}), {})->ranks_per_node.value, 2U);
     EXPECT_NE(error_of(typed({"-n", "gpu"}), {}, answers(0)).find("-n N"), std::string::npos);
     EXPECT_NE(error_of({}, {}, answers(0)).find("no GPU is visible"), std::string::npos);
-    for (const char* const text : {"0", "-1", "x", "", "65537", "1.5", "4294967297", " 2"}) {
+    for (const char* const text : {"0", "-1", "x", "", "65537", "1.5", "4294967297", " 2", "xpu"}) {
         EXPECT_NE(error_of(typed({"-n", text}), {}).find("--nproc-per-node"), std::string::npos) << text;
     }
     EXPECT_NE(error_of({}, {"PET_NPROC_PER_NODE=x"}).find("PET_NPROC_PER_NODE \"x\""), std::string::npos);
@@ -248,6 +253,7 @@ TEST(RunWorld, RendezvousEndpointWhereNothingElseTells) {
         world = plan(typed({"--rdzv-endpoint", text, "--rdzv-backend=c10d"}), {});
         EXPECT_EQ(world->master_addr.value, "localhost");
         EXPECT_EQ(world->master_port.value, 4711) << "a free one";
+        EXPECT_EQ(world->notes, Entries()) << "all is as the line says";
     }
     EXPECT_EQ(plan(typed({"--rdzv-endpoint=localhost:7"}), {})->master_port.value, 7);
 }
