@@ -130,7 +130,7 @@ private:
             say(describe_failure(failure, processes.running()));
         }
         if (!by_us && !ended_by_signal) {
-            control.report_failure(failure, now());
+            control.report_failure(failure, rank_exit.time);
             attempt->add(failure);
             exit.own_code = failure.code;
         }
@@ -299,7 +299,8 @@ RankFailure failure_of(const Job& job, const RankExit& rank_exit, unsigned attem
         failure.signal = WTERMSIG(rank_exit.status);
         failure.core_dumped = WCOREDUMP(rank_exit.status);
     }
-    failure.time_us = wall_time_us();
+    const auto ago = std::chrono::duration_cast<std::chrono::microseconds>(now() - rank_exit.time);
+    failure.time_us = wall_time_us() - ago.count(); // it may have waited for a signal
     return failure;
 }
 

@@ -41,6 +41,7 @@ struct RankExit {
     pid_t pid = 0;
     int status = 0;                ///< from waitpid(2)
     std::optional<int> exec_error; ///< set if the program was not executed: errno
+    std::chrono::steady_clock::time_point time = std::chrono::steady_clock::now(); ///< of the end, as noticed
 };
 
 struct Events {

@@ -2,8 +2,10 @@
 #include "tools/run/job.h"
 
 #include "lib/sys/sysroot.h"
+#include "tools/common/print.h"
 
 #include <cerrno>
+#include <chrono>
 #include <csignal>
 #include <gtest/gtest.h>
 
@@ -34,6 +36,9 @@ TEST(RunJob, FailureInOneLine) {
     EXPECT_EQ(not_executed.attempt, 2U);
     EXPECT_EQ(describe_failure(not_executed, 0),
               "rank 8 (local 0) on n01, pid 12: cannot execute /opt/train --lr '1 2': Permission denied");
+    const auto earlier = std::chrono::steady_clock::now() - std::chrono::seconds(10);
+    EXPECT_LT(failure_of(job, {0, 12, SIGTERM, {}, earlier}, 0).time_us, wall_time_us() - 9000000)
+        << "the time of the end, however long it waited for the launcher's own copy of the signal";
 }
 
 } // namespace
