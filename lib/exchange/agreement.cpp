@@ -52,12 +52,14 @@ std::string summary(Reports reports, const Agreement& first) {
     const auto& head = reports.front();
     const auto address = first.head ? first.head : head.plan_head;
     return format_summary({.layout = first.layout,
-                           .alone = head.alone,
+                           .alone = first.alone,
                            .tasks = tasks,
                            .nodes = reports.size(),
                            .ranks = first.ranks ? first.ranks->total : 0,
                            .head_node = first.head_node,
-                           .address = !head.users_head.empty() ? head.users_head : address ? address->text() : "",
+                           .address = !head.users_head.empty() ? head.users_head
+                                      : address                ? address->text()
+                                                               : "",
                            .port = first.block ? format_text("{}", first.block->first) : "none",
                            .is_users_head = !head.users_head.empty(),
                            .fabric = head.fabric});
@@ -274,7 +276,8 @@ ExchangeOutcome agree(std::span<const NodeReport> reports, std::span<const HeadC
                      .head = std::nullopt,
                      .head_why = "",
                      .block = reports.front().block,
-                     .layout = common_layout(reports)};
+                     .layout = common_layout(reports),
+                     .alone = reports.front().alone};
     if (verdict.chosen) {
         common.head = verdict.chosen->address;
         common.head_why = verdict.chosen->why;
@@ -283,8 +286,7 @@ ExchangeOutcome agree(std::span<const NodeReport> reports, std::span<const HeadC
     if (settings.strict && fault != outcome.findings.end()) {
         common.strict_fault = fault->line();
     }
-    const auto shares =
-        reports.front().alone.empty() ? share_ranks(reports, common.layout) : std::vector<RankShare>();
+    const auto shares = common.alone.empty() ? share_ranks(reports, common.layout) : std::vector<RankShare>();
     if (settings.hosts != HostsChoice::Off) {
         outcome.hosts = hosts_table(reports, common.head, shares);
     }

@@ -113,10 +113,10 @@ void fields(auto& f, Is<NodeReport> auto& m) {
     f("gpus", m.gpus, 65535U);
     f("layout", m.layout, Layout::Pod);
     f.check(m.layout != Layout::Auto);
-    each(f, "alone", m.alone, "users_head", m.users_head, "cpus", m.cpus, "memlock_kib", m.memlock_kib, "hcas", m.hcas, "active_ports", m.active_ports, "fabric",
-         m.fabric, "ports", m.ports, "addresses", m.addresses, "plan_head", m.plan_head, "plan_head_is_given",
-         m.plan_head_is_given, "plan_head_why", m.plan_head_why, "block", m.block, "listener", m.listener, "warnings",
-         m.warnings);
+    each(f, "alone", m.alone, "users_head", m.users_head, "cpus", m.cpus, "memlock_kib", m.memlock_kib, "hcas", m.hcas,
+         "active_ports", m.active_ports, "fabric", m.fabric, "ports", m.ports, "addresses", m.addresses, "plan_head",
+         m.plan_head, "plan_head_is_given", m.plan_head_is_given, "plan_head_why", m.plan_head_why, "block", m.block,
+         "listener", m.listener, "warnings", m.warnings);
 }
 
 void fields(auto& f, Is<Reached> auto& m) {
@@ -149,7 +149,7 @@ void fields(auto& f, Is<Agreement> auto& m) {
     each(f, "head", m.head, "head_why", m.head_why, "block", m.block);
     f("layout", m.layout, Layout::Pod);
     f.check(m.layout != Layout::Auto);
-    each(f, "ranks", m.ranks, "left_out", m.left_out, "strict_fault", m.strict_fault);
+    each(f, "alone", m.alone, "ranks", m.ranks, "left_out", m.left_out, "strict_fault", m.strict_fault);
 }
 
 void fields(auto& f, Is<Disagreement> auto& m) {

@@ -77,8 +77,9 @@ void take_agreement(Plan& plan, const Agreement& agreement) {
         plan.port = *agreement.block;
     }
     if (plan.layout.layout != agreement.layout) {
-        plan.layout = {agreement.layout, "as another node of the step has it", {}, false, plan.layout.alone};
+        plan.layout = {agreement.layout, "as another node of the step has it", {}};
     }
+    plan.layout.alone = agreement.alone;
     plan.ranks = agreement.ranks;
 }
 
@@ -103,8 +104,8 @@ Plan make_plan(const NodeFacts& facts, const Settings& settings) {
     plan.visible_gpus = facts.visible_gpus.count();
     plan.visible_gpus_source = facts.visible_gpus.source;
     plan.layout = choose_layout(settings, facts.step, facts.program, plan.visible_gpus);
-    plan.cpus_stay = settings.enable && !asked_by_user(settings) && !settings.given.contains("bind") &&
-                     plan.visible_gpus == 0;
+    plan.cpus_stay =
+        settings.enable && !asked_by_user(settings) && !settings.given.contains("bind") && plan.visible_gpus == 0;
     plan.users_head = facts.environment.get_users("MASTER_ADDR");
     plan.fabric = choose_fabric(facts.fabric, settings);
     model_effective(facts, settings, plan.fabric);

@@ -51,6 +51,7 @@ struct Agreement {
     std::string head_why;
     std::optional<PortBlock> block{};
     Layout layout = Layout::Rank;
+    std::string alone{}; ///< LayoutChoice::alone, for all nodes: one of them may not have read the script
     std::optional<RankShare> ranks{};
     std::vector<std::string> left_out{};       ///< ports that this node must not use: "mlx5_3:1"
     std::optional<std::string> strict_fault{}; ///< why strict forbids the step to run
@@ -126,8 +127,8 @@ struct NodePlacement;
 std::vector<Variable> plan_task(const Plan& plan, const TaskFacts& task, const Environment& environment,
                                 const NodePlacement* placed = nullptr);
 
-/// Returns the ports in use: "8 HCA ports (mlx5_1:1..mlx5_8:1), GID index 3", "no HCA". Where the user's variables decide,
-/// says what applies, and by which of them.
+/// Returns the ports in use: "8 HCA ports (mlx5_1:1..mlx5_8:1), GID index 3", "no HCA". Where the user's variables
+/// decide, says what applies, and by which of them.
 std::string fabric_summary(const NodeFacts& facts, const FabricChoice& fabric);
 
 /// What the normal output of a step says, by one node alone or by srun for all nodes.

@@ -110,8 +110,8 @@ std::optional<std::string> lone_step_hint(const Plan& plan, const NodeFacts& fac
     if (!second || !concerned || !plan.meets()) {
         return std::nullopt;
     }
-    return format_text("hint: this step has one of the job's {0} nodes, and tells its ranks of no other; to start one world "
-                       "on all of them: srun -N{0} --ntasks-per-node=1 ...",
+    return format_text("hint: this step has one of the job's {0} nodes; one world on all: srun -N{0} "
+                       "--ntasks-per-node=1 ...",
                        step.job_nodes.size());
 }
 

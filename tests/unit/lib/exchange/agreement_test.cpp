@@ -495,8 +495,9 @@ TEST(ExchangeAgreement, TheLineSaysWhatAppliesWhereTheUserDecides) {
     reports[0].plan_head_is_given = true;
     reports[0].fabric = "1 HCA port (mlx5_7:1) by NCCL_IB_HCA=mlx5_7 (set before), GID index per port";
     const auto outcome = agree(reports, {}, std::vector<ReachResult>(2), {});
-    EXPECT_EQ(outcome.summary, "rank layout, 2 tasks on 2 nodes, head n01-ib:29400 (MASTER_ADDR set before), 1 HCA port "
-                               "(mlx5_7:1) by NCCL_IB_HCA=mlx5_7 (set before), GID index per port");
+    EXPECT_EQ(outcome.summary,
+              "rank layout, 2 tasks on 2 nodes, head n01-ib:29400 (MASTER_ADDR set before), 1 HCA port "
+              "(mlx5_7:1) by NCCL_IB_HCA=mlx5_7 (set before), GID index per port");
 }
 
 TEST(ExchangeAgreement, TasksThatMeetNobodyHaveNoRanksInCommon) {
@@ -505,8 +506,10 @@ TEST(ExchangeAgreement, TasksThatMeetNobodyHaveNoRanksInCommon) {
         report.layout = Layout::Node;
         report.alone = "torchrun --standalone";
     }
+    reports[1].alone = ""; // it could not read the script
     const auto outcome = agree(reports, {}, std::vector<ReachResult>(2), {});
     EXPECT_FALSE(outcome.agreements[1].ranks);
+    EXPECT_EQ(outcome.agreements[1].alone, "torchrun --standalone");
     EXPECT_EQ(outcome.summary, "node layout, 2 tasks on 2 nodes, each task a world of its own (torchrun --standalone), "
                                "2 HCA ports (mlx5_0, mlx5_1), GID index 3");
 }

@@ -188,6 +188,7 @@ TEST(ExchangeMessage, AgreementsSurvive) {
             agreement.head = ip("fd00::1");
             agreement.head_why = "on the fabric (eth0)";
             agreement.block = PortBlock{65535, 1, "derived", "of job 7, 1 blocks further", {}};
+            agreement.alone = "torchrun --standalone";
             agreement.ranks = RankShare{4, 2, 7};
             agreement.left_out = {"mlx5_3:1", "mlx5_4:2"};
             agreement.strict_fault = "n[02-03]: 7 HCA ports in use";
@@ -198,6 +199,7 @@ TEST(ExchangeMessage, AgreementsSurvive) {
         EXPECT_EQ(again.head_why, agreement.head_why);
         EXPECT_EQ(again.block, agreement.block);
         EXPECT_EQ(again.layout, agreement.layout);
+        EXPECT_EQ(again.alone, agreement.alone);
         EXPECT_EQ(again.ranks, agreement.ranks);
         EXPECT_EQ(again.left_out, agreement.left_out);
         EXPECT_EQ(again.strict_fault, agreement.strict_fault);
@@ -291,7 +293,7 @@ TEST(ExchangeMessage, TheLongestOfSrunIsWithinItsLimit) {
     Agreement agreement;
     agreement.head_node = name;
     agreement.head = ip("1111:2222:3333:4444:5555:6666:7777:8888");
-    agreement.head_why = text;
+    agreement.head_why = agreement.alone = text;
     agreement.block = PortBlock{65535, 65535, name, text, {}};
     agreement.left_out.assign(64, name);
     agreement.strict_fault = text;

@@ -68,7 +68,7 @@ TEST(Plan, EfaNeedsNoVariablesOfInfinibandAndNoWarning) {
         EXPECT_NE(variable.name.substr(0, 8), "NCCL_IB_") << variable.name << "=" << variable.value;
     }
     EXPECT_TRUE(plan.warnings.empty()) << plan.warnings.front();
-    EXPECT_NE(plan_summary(plan, facts.step).find(", 2 EFA ports for aws-ofi-nccl"), std::string::npos);
+    EXPECT_NE(plan_summary(plan, facts).find(", 2 EFA ports for aws-ofi-nccl"), std::string::npos);
     facts.fabric.hcas[0].driver = "mlx5_core"; // DOWN or the like, but NCCL's own
     EXPECT_EQ(value(make_plan(facts, {}).variables, "NCCL_IB_TIMEOUT"), "22");
 }
@@ -208,7 +208,7 @@ TEST(Report, SaysEverythingInALine) {
     const auto facts = two_nodes();
     const auto plan = make_plan(facts, {});
     EXPECT_EQ(plan_summary(plan, facts), "rank layout, 8 tasks on 2 nodes, head n01 (10.0.0.1:21000), 2 HCA ports "
-                                              "(mlx5_0:1,mlx5_1:1), GID index 3");
+                                         "(mlx5_0:1,mlx5_1:1), GID index 3");
     const auto lines = plan_lines(plan, facts.step, {});
     EXPECT_NE(std::find(lines.begin(), lines.end(), "  MASTER_PORT=21000  [derived: from job and step id, by srun]"),
               lines.end());
@@ -222,8 +222,9 @@ TEST(Report, SaysWhatAppliesWhereTheUserDecides) {
         const auto line = plan_summary(make_plan(changed, {}), changed);
         return line.substr(line.find("head "));
     };
-    EXPECT_EQ(line_with("NCCL_IB_HCA", "mlx5_1"),
-              "head n01 (10.0.0.1:21000), 1 HCA port (mlx5_1:1) by NCCL_IB_HCA=mlx5_1 (set before), GID index per port");
+    EXPECT_EQ(
+        line_with("NCCL_IB_HCA", "mlx5_1"),
+        "head n01 (10.0.0.1:21000), 1 HCA port (mlx5_1:1) by NCCL_IB_HCA=mlx5_1 (set before), GID index per port");
     EXPECT_EQ(line_with("NCCL_IB_HCA", "bnxt"), "head n01 (10.0.0.1:21000), no HCA by NCCL_IB_HCA=bnxt (set before)");
     EXPECT_EQ(line_with("NCCL_IB_GID_INDEX", "5"), "head n01 (10.0.0.1:21000), 2 HCA ports (mlx5_0:1,mlx5_1:1), GID by "
                                                    "NCCL_IB_GID_INDEX=5 (set before)");
@@ -370,6 +371,25 @@ TEST(Plan, TheAgreementReplacesTheNodesOwnDecisions) {
     EXPECT_EQ(plan.fabric.used_names(), std::vector<std::string>{"mlx5_0:1"});
 }
 
+/// A node that could not read the step's script would wait for the others.
+TEST(Plan, WhetherTasksMeetIsTheSameOnAllNodes) {
+    auto facts = two_nodes();
+    facts.step.tasks_per_node = {1, 1};
+    facts.step.task_count = 2;
+    Coordination coordination;
+    coordination.agreement = Agreement{.head_node = "n01",
+                                       .head = std::nullopt,
+                                       .head_why = "",
+                                       .layout = Layout::Node,
+                                       .alone = "torchrun --standalone"};
+    const auto plan = complete_plan(make_plan(facts, {}), facts, {}, coordination);
+    EXPECT_FALSE(plan.meets());
+    EXPECT_EQ(value(plan.variables, "PET_NNODES"), "(none)");
+    facts.program = classify_program(std::vector<std::string>{"torchrun", "--standalone", "x.py"});
+    coordination.agreement->alone.clear();
+    EXPECT_EQ(value(complete_plan(make_plan(facts, {}), facts, {}, coordination).variables, "PET_NNODES"), "2");
+}
+
 TEST(Plan, CompletingWithNothingChangesNothing) {
     const auto facts = two_nodes();
     const auto own = make_plan(facts, {});
@@ -435,9 +455,9 @@ TEST(Plan, TasksThatMeetNobodyGetNcclsVariablesOnly) {
 
 TEST(Plan, WhatAnOuterStepSetIsRemovedForTasksThatMeetNobody) {
     auto facts = two_nodes();
-    facts.environment = Environment(std::vector<std::string>{
-        "PET_NNODES=2", "NODE_RANK=1",
-        "RDMA_NCCL_SET=@12.7," + marker_entry("PET_NNODES", "2") + "," + marker_entry("NODE_RANK", "1")});
+    facts.environment = Environment(std::vector<std::string>{"PET_NNODES=2", "NODE_RANK=1",
+                                                             "RDMA_NCCL_SET=@12.7," + marker_entry("PET_NNODES", "2") +
+                                                                 "," + marker_entry("NODE_RANK", "1")});
     facts.step.tasks_per_node = {1, 1};
     facts.program = classify_program(std::vector<std::string>{"torchrun", "--nnodes=1", "x.py"}, facts.environment);
     const auto plan = make_plan(facts, {});
@@ -487,8 +507,8 @@ TEST(LoneStep, OnTheSecondNodeOfALoopIsHinted) {
     EXPECT_EQ(hint(), "") << "not asked, and nothing tells that it is meant to meet others";
     Settings asked;
     asked.given["enable"] = {"on", Origin::Option, "--rdma-nccl"};
-    EXPECT_EQ(hint(asked), "hint: this step has one of the job's 2 nodes, and tells its ranks of no other; to start one "
-                           "world on all of them: srun -N2 --ntasks-per-node=1 ...");
+    EXPECT_EQ(hint(asked), "hint: this step has one of the job's 2 nodes; one world on all: srun -N2 "
+                           "--ntasks-per-node=1 ...");
     facts.program = {ProgramKind::Launcher, "torchrun"};
     EXPECT_NE(hint(), "");
     facts.program = {};
