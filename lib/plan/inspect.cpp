@@ -79,16 +79,11 @@ std::string home_directory(const Environment& environment) {
     return found->pw_dir;
 }
 
-/// Returns the text of a small regular file of this machine, and an empty text for anything else, as a binary. slurmstepd
-/// calls this with the effective ids of the job's user, and in the step's working directory (Slurm's mgr.c changes to it
-/// before spank_user()).
+/// Returns the text of a small regular file of this machine, and an empty text for anything else, as a binary.
+/// slurmstepd calls this in the step's working directory and with the effective ids and groups of the job's user: they
+/// decide what can be read (Slurm's mgr.c, _fork_all_tasks(): drops privileges, changes the directory, spank_user()).
 std::string read_script(const std::string& path) {
-    struct stat status {};
-    const bool is_small = !path.empty() && ::stat(path.c_str(), &status) == 0 && S_ISREG(status.st_mode) &&
-                          static_cast<std::size_t>(status.st_size) <= max_text;
-    const auto live = is_small ? SysRoot::open("/") : fail("");
-    const std::string absolute = path.starts_with('/') ? path : "/proc/self/cwd/" + path;
-    const auto text = live ? live->read(absolute, max_text).value_or("") : "";
+    const auto text = read_regular_file(path, max_text).value_or("");
     return text.find('\0') == std::string::npos ? text : "";
 }
 
@@ -105,8 +100,8 @@ void read_users_files(const SysRoot& root, NodeFacts& facts, std::chrono::millis
     const auto files = call(read, timeout, std::array{root.descriptor()});
     if (!files) {
         facts.fabric.problems.push_back(
-            format_text("NCCL's configuration files count as absent: the home directory or the name service did not "
-                        "answer within {} s",
+            format_text("NCCL's configuration files count as absent: the home directory, the program's or the name "
+                        "service did not answer within {} s",
                         std::chrono::duration_cast<std::chrono::seconds>(timeout).count()));
         return;
     }

@@ -9,9 +9,11 @@
 #include <cerrno>
 #include <chrono>
 #include <cstring>
+#include <filesystem>
 #include <gtest/gtest.h>
 #include <string>
 #include <sys/stat.h>
+#include <unistd.h>
 
 namespace rdma_nccl {
 namespace {
@@ -87,7 +89,11 @@ TEST(Inspect, AShellScriptThatStartsALauncherIsSeen) {
         EXPECT_EQ(program.alone, "torchrun --standalone");
     }
     EXPECT_EQ(program_of("#!/bin/bash\npython x.py\n").kind, ProgramKind::Ordinary);
-    EXPECT_EQ(program_of(std::string("\x7f" "ELF\0\ntorchrun x.py\n", 21)).kind, ProgramKind::Ordinary);
+    EXPECT_EQ(program_of(std::string("\x7f"
+                                     "ELF\0\ntorchrun x.py\n",
+                                     21))
+                  .kind,
+              ProgramKind::Ordinary);
     EXPECT_EQ(program_of("#!/bin/bash\n" + std::string(65536, '\n') + "torchrun x.py\n").kind, ProgramKind::Ordinary)
         << "too long";
     machine.tree().remove("/run.sh").directory("/run.sh");
@@ -97,6 +103,30 @@ TEST(Inspect, AShellScriptThatStartsALauncherIsSeen) {
     ASSERT_EQ(::mkfifo(fifo.c_str(), 0600), 0);
     for (const auto& path : {machine.tree().at("/run.sh").string(), fifo, std::string("/nonexistent/run.sh")}) {
         EXPECT_EQ(inspect_node(settings, {}, {path}).value().program.kind, ProgramKind::Ordinary) << path;
+    }
+}
+
+/// As slurmstepd does, which is root and has the effective ids of the job's user.
+TEST(Inspect, AScriptThatOnlyRootMayReadIsNotRead) {
+    if (::geteuid() != 0) {
+        GTEST_SKIP() << "another user needs root";
+    }
+    Machine machine;
+    const auto path = machine.tree().at("/run.sh");
+    machine.tree().file("/run.sh", "#!/bin/bash\ntorchrun x.py\n");
+    std::filesystem::permissions(machine.tree().path(), std::filesystem::perms(0755));
+    Settings settings;
+    settings.root = machine.tree().path();
+    const auto kind_as_nobody = [&](unsigned mode, std::chrono::milliseconds timeout) {
+        std::filesystem::permissions(path, std::filesystem::perms(mode));
+        EXPECT_EQ(::seteuid(65534), 0);
+        const auto facts = inspect_node(settings, {}, {path.string()}, timeout);
+        EXPECT_EQ(::seteuid(0), 0);
+        return facts.value().program.kind;
+    };
+    for (const auto timeout : {without_limit, std::chrono::milliseconds(60s)}) {
+        EXPECT_EQ(kind_as_nobody(0644, timeout), ProgramKind::Launcher);
+        EXPECT_EQ(kind_as_nobody(0600, timeout), ProgramKind::Ordinary);
     }
 }
 
@@ -112,8 +142,8 @@ TEST(Inspect, FilesThatHangCountAsAbsent) {
     EXPECT_TRUE(facts.nccl_conf.empty());
     EXPECT_EQ(facts.fabric.hcas.size(), 1U) << "the rest is read";
     ASSERT_EQ(facts.fabric.problems.size(), 1U);
-    EXPECT_EQ(facts.fabric.problems[0], "NCCL's configuration files count as absent: the home directory or the name "
-                                        "service did not answer within 1 s");
+    EXPECT_EQ(facts.fabric.problems[0], "NCCL's configuration files count as absent: the home directory, the "
+                                        "program's or the name service did not answer within 1 s");
 }
 
 TEST(Inspect, TheHeadIsTheSameThroughAChild) {
