@@ -81,9 +81,10 @@ struct Option {
     std::string written; ///< "--num_machines 1"
 };
 
-/// Returns the options up to the program that the launcher starts, "--num_machines 1" as "num-machines". The word behind
-/// a flag is taken for its value, unless it is a Python file.
+/// Returns the options up to the program that the launcher starts, "--num_machines 1" as "num-machines". The word
+/// behind a flag that is not in the list is taken for its value, unless it is a Python file.
 std::map<std::string, Option, std::less<>> options_of(Words words) {
+    constexpr auto flags = std::to_array<std::string_view>({"standalone", "no-python", "run-path"});
     std::map<std::string, Option, std::less<>> options;
     for (std::size_t i = 0; i < words.size() && words[i].starts_with('-'); ++i) {
         const auto [key, value] = split_once(words[i], '=');
@@ -94,7 +95,7 @@ std::map<std::string, Option, std::less<>> options_of(Words words) {
         }
         Option option{std::string(value.value_or("")), words[i]};
         const std::string_view next = i + 1 < words.size() ? words[i + 1] : "-";
-        if (!value && name != "standalone" && !next.starts_with('-') && !next.ends_with(".py")) {
+        if (!value && !contains(flags, name) && !next.starts_with('-') && !next.ends_with(".py")) {
             option = {words[i + 1], format_text("{} {}", words[i], next)};
             ++i;
         }
@@ -115,26 +116,24 @@ bool is_loopback(std::string_view address) {
 /// Returns "PET_NNODES=1", or whichever of the user's variables makes torchrun, or what is built on it, take its node
 /// alone; else an empty text.
 std::string alone_by_environment(const Launcher& launcher, const Environment& environment) {
-    const auto alone_by = [&](std::string_view name, auto is_so) {
+    const bool meets_at_address = !launcher.address.empty() && !environment.get_users("PET_NNODES");
+    for (const std::string_view name :
+         {"PET_NNODES", "PET_STANDALONE", "PET_RDZV_ENDPOINT", "PET_MASTER_ADDR", "MASTER_ADDR"}) {
         const auto value = environment.get_users(name).value_or("");
-        return is_so(value) ? format_text("{}={}", name, printable(value)) : "";
-    };
-    std::string why = alone_by("PET_NNODES", is_one_node);
-    why = why.empty() ? alone_by("PET_STANDALONE", is_one_node) : why;
-    for (const auto name : {"PET_RDZV_ENDPOINT", "PET_MASTER_ADDR", "MASTER_ADDR"}) {
-        const bool counts = why.empty() && !launcher.address.empty() && !environment.get_users("PET_NNODES");
-        why = counts ? alone_by(name, is_loopback) : why;
+        const bool is_address = name.ends_with("ENDPOINT") || name.ends_with("ADDR");
+        if (is_address ? meets_at_address && is_loopback(value) : is_one_node(value)) {
+            return format_text("{}={}", name, value);
+        }
     }
-    return why;
+    return "";
 }
 
 /// Returns what makes this launcher take its node alone, "--nnodes=1"; an empty text if nothing does.
 std::string why_alone(const Launcher& launcher, Words arguments, const Environment& environment) {
     const auto options = options_of(arguments);
     const auto joins = split_words(launcher.joins);
-    const auto is_given = [&](std::string_view name) { // a variable, or an option
-        return name.find('_') == std::string_view::npos ? options.contains(name)
-                                                        : environment.get_users(name).has_value();
+    const auto is_given = [&](std::string_view name) { // "world-size" or "WORLD_SIZE"
+        return options.contains(name) || environment.get_users(name);
     };
     if (!joins.empty() && std::ranges::none_of(joins, is_given)) {
         return format_text("without --{}", joins.front());
@@ -161,7 +160,7 @@ Program started(const Launcher& launcher, std::string_view name, Words arguments
     program.meets = launcher.joins != "-";
     const std::size_t verbs = launcher.verb.empty() || arguments.empty() ? 0 : 1;
     const auto why = program.meets ? why_alone(launcher, arguments.subspan(verbs), environment) : "";
-    program.alone = !program.meets ? program.name : why.empty() ? "" : format_text("{} {}", name, printable(why));
+    program.alone = !program.meets ? program.name : why.empty() ? "" : printable(format_text("{} {}", name, why));
     return program;
 }
 
@@ -181,7 +180,7 @@ Program python_program(Words arguments, const Environment& environment) {
             return known != nullptr ? started(*known, module, rest.subspan(1), environment) : Program{};
         }
         if (arguments[i] == "-X" || arguments[i] == "-W") {
-            ++i; // and its value
+            ++i;                                     // and its value
         } else if (!arguments[i].starts_with('-')) { // python /usr/bin/torchrun ...
             const auto name = base_name(arguments[i]);
             const auto* const known = find_launcher(name, rest);
@@ -283,18 +282,19 @@ private:
         const auto size = length_of_name(rest);
         at_ += size;
         const bool braced = rest.starts_with('{');
-        const auto [name, otherwise] = split_once(braced && size > 1 ? rest.substr(1, size - 2) : rest.substr(0, size), ':');
+        const auto written = rest.substr(0, size);
+        const auto [name, otherwise] = split_once(braced && size > 1 ? written.substr(1, size - 2) : written, ':');
         auto value = known_.get_users(name).value_or("");
         if (value.empty() && braced && otherwise && otherwise->starts_with('-') && !contains(planned, name)) {
             value = otherwise->substr(1);
         }
         for (const std::string_view finds : {"(which ", "(command -v "}) {
-            if (size > finds.size() && rest.starts_with(finds)) {
-                value = rest.substr(finds.size(), size - finds.size() - 1);
+            if (written.starts_with(finds) && written.ends_with(')')) {
+                value = written.substr(finds.size(), size - finds.size() - 1);
             }
         }
         const bool splits = quote_ == 0 || name.find('@') != std::string_view::npos;
-        for (const char c : value.empty() ? "$" + std::string(rest.substr(0, size)) : value) {
+        for (const char c : value.empty() ? format_text("${}", written) : value) {
             c == ' ' && splits && !value.empty() ? end_word() : add(c);
         }
     }
@@ -376,9 +376,7 @@ Program shell_program(Words arguments, const Environment& environment, Allowance
         if (letters && word.ends_with('o')) {
             ++i; // -euo pipefail
         } else if (!word.starts_with('-')) {
-            Program script;
-            script.script = word;
-            return script;
+            return {.script = arguments[i]};
         }
     }
     return {};
@@ -407,9 +405,7 @@ Program classify(Words argv, const Environment& environment, Allowance& allowanc
         } else if (contains(wrappers, name)) {
             wrapped = true;
         } else if (!anywhere && (!wrapped || may_be_program(argv[i]))) {
-            Program ordinary;
-            ordinary.script = name.size() < argv[i].size() ? argv[i] : ""; // a path
-            return ordinary;
+            return {.script = name.size() < argv[i].size() ? argv[i] : ""}; // a path
         }
     }
     return {};

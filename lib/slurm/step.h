@@ -87,7 +87,7 @@ enum class ProgramKind {
 
 struct Program {
     ProgramKind kind = ProgramKind::Ordinary;
-    std::string name;     ///< the word that decided the kind, "torchrun"
+    std::string name{};   ///< the word that decided the kind, "torchrun"
     std::string alone{};  ///< why each launcher makes a world of its own: "torchrun --standalone"; empty: they may meet
     bool meets = true;    ///< false: a launcher whose instances never meet by our variables (mpirun, ray)
     std::string script{}; ///< a file that may be a shell script, or the script in which the launcher was found
