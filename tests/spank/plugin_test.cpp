@@ -2,6 +2,7 @@
 // The real plugin under a fake Slurm: contexts, options, environments, failures.
 
 #include "lib/base/forked_worker.h"
+#include "lib/base/text.h"
 #include "lib/net/tcp.h"
 #include "lib/slurm/step.h"
 #include "lib/sys/environment.h"
@@ -318,32 +319,69 @@ TEST_F(PluginTest, NodeLayoutServesTorchrun) {
     EXPECT_EQ(value(0, "LOCAL_RANK"), "(unset)");
 }
 
-/// A site has the plugin on for every step: what was a world for each node must stay one.
-TEST_F(PluginTest, TasksThatAreWorldsOfTheirOwnAreNotToldOfEachOther) {
+/// "bash -c TEXT" has the rest of the line as one word.
+std::vector<std::string> words_of(const std::string& line) {
+    constexpr std::string_view text_follows = "bash -c ";
+    if (line.starts_with(text_follows)) {
+        return {"bash", "-c", line.substr(text_follows.size())};
+    }
+    const auto words = split_words(line);
+    return {words.begin(), words.end()};
+}
+
+/// A site has the plugin on for every step. These are written as in each launcher's documentation; doc/guide-site.md
+/// says the same.
+TEST_F(PluginTest, SiteWideEachNodesOwnWorldStaysOne) {
     make_one_task_per_node();
     slurm.plugin_arguments.emplace_back("enable=on");
     slurm.step.environment["SLURM_STEP_GPUS"] = "0,1";
-    const std::string script = tree.path() / "run.sh";
-    tree.file("/run.sh", "#!/bin/bash\nexec torchrun --nnodes=1 --nproc_per_node=2 x.py\n");
-    for (const std::vector<std::string>& program :
-         {std::vector<std::string>{"torchrun", "--standalone", "--nproc_per_node=2", "x.py"},
-          {"torchrun", "--nnodes=1", "x.py"},
-          {"env", "A=b", "python3", "-m", "torch.distributed.run", "--nnodes", "1", "x.py"},
-          {"accelerate", "launch", "--num_machines", "1", "--num_processes", "2", "x.py"},
-          {"bash", "-c", "cd /x && torchrun --nnodes=1 x.py"},
-          {script}}) {
-        slurm.step.program = program;
+    tree.file("/run.sh", "#!/bin/bash\nexec torchrun --nnodes=1 --nproc_per_node=2 train.py\n");
+    for (const auto* const line :
+         {"torchrun --standalone --nproc_per_node=2 train.py", "torchrun --nnodes=1 --nproc-per-node=2 train.py",
+          "torchrun --nnodes 1 --rdzv-backend=c10d --rdzv-endpoint=localhost:0 train.py",
+          "torchrun --nproc_per_node=2 --master_addr=127.0.0.1 train.py",
+          "env A=b python3 -u -m torch.distributed.run --nnodes 1 train.py",
+          "accelerate launch --num_machines 1 --num_processes 2 train.py",
+          "deepspeed train.py --deepspeed_config ds.json", "deepspeed --include localhost:0,1 train.py",
+          "composer -n 2 train.py", "mpirun -np 2 python train.py", "mpiexec -n 2 ./a.out",
+          "horovodrun -np 2 python train.py", "ray start --head --port=6379",
+          "ray symmetric-run --address n01:6379 -- python train.py", "bash -c cd /x && torchrun --nnodes=1 train.py",
+          "SCRIPT", "bash SCRIPT"}) {
+        slurm.step.program = words_of(line);
+        std::ranges::replace(slurm.step.program, "SCRIPT", (tree.path() / "run.sh").string());
         slurm.clear_messages();
         run(std::nullopt);
         for (const auto& [name, text] : slurm.tasks()[0].environment) {
-            const bool of_ranks = name.starts_with("PET_") || name.find("RANK") != std::string::npos ||
-                                  name.starts_with("MASTER_") || name.starts_with("JAX_") ||
-                                  name.find("NNODES") != std::string::npos || name.find("WORLD") != std::string::npos;
-            EXPECT_FALSE(of_ranks) << name << "=" << text << " for " << program.front();
+            const bool of_ranks = name.starts_with("PET_") || name.starts_with("MASTER_") || name.starts_with("JAX_") ||
+                                  name.ends_with("RANK") || name.ends_with("WORLD_SIZE") || name == "NNODES";
+            EXPECT_FALSE(of_ranks) << name << "=" << text << " for " << line;
         }
-        EXPECT_EQ(value(0, "NCCL_IB_HCA"), "=mlx5_0:1");
-        EXPECT_TRUE(said("each task a world of its own (")) << slurm.messages();
-        EXPECT_FALSE(said("warning")) << slurm.messages();
+        EXPECT_EQ(value(0, "NCCL_IB_HCA"), "=mlx5_0:1") << line;
+        EXPECT_TRUE(said("each task a world of its own (")) << line << ": " << slurm.messages();
+        EXPECT_FALSE(said("warning")) << line << ": " << slurm.messages();
+    }
+}
+
+TEST_F(PluginTest, SiteWideLaunchersThatMayMeetDo) {
+    make_one_task_per_node();
+    slurm.plugin_arguments.emplace_back("enable=on");
+    slurm.step.environment["SLURM_STEP_GPUS"] = "0,1";
+    for (const auto* const line :
+         {"torchrun train.py", "torchrun --nnodes=2 --rdzv-id=1 --rdzv-backend=c10d --rdzv-endpoint=n01:29400 train.py",
+          "torchrun --nnodes=1:4 --max-restarts=3 --rdzv-backend=c10d --rdzv-endpoint=n01 train.py",
+          "torchrun --nnodes=2 --node-rank=0 --master-addr=n01 --master-port=1234 train.py",
+          "python -m torch.distributed.launch --nproc-per-node=2 train.py", "accelerate launch train.py",
+          "accelerate launch --multi_gpu --mixed_precision fp16 --num_processes 2 train.py",
+          "accelerate launch --num_machines 2 --machine_rank 0 --main_process_ip n01 train.py",
+          "deepspeed --hostfile=hosts --no_ssh --node_rank=0 --master_addr=n01 train.py",
+          "composer --world_size 4 train.py", "rdma-nccl run train.py",
+          "fabric run --devices=2 --num-nodes=2 train.py", // Lightning; gives torchrun every option
+          "bash -c torchrun --nnodes=$SLURM_NNODES --node_rank=$SLURM_NODEID --master_addr=$HEAD train.py"}) {
+        slurm.step.program = words_of(line);
+        run(std::nullopt);
+        EXPECT_EQ(value(0, "PET_NNODES"), "2") << line;
+        EXPECT_EQ(value(0, "MASTER_ADDR"), "10.1.0.5") << line;
+        EXPECT_EQ(value(0, "RANK"), "(unset)") << line;
     }
 }
 
