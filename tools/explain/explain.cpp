@@ -423,7 +423,7 @@ struct ExplainOptions {
 Subject subject_of(TaskProcess task, std::uint32_t job) {
     auto name = format_text("process {} ({}), task {} of step {}.{}", task.pid,
                             task.program.empty() ? "" : printable(base_name(task.program.front())),
-                            task.environment.get("SLURM_PROCID").value_or(""), job, task.step);
+                            printable(task.environment.get("SLURM_PROCID").value_or("")), job, task.step);
     return {std::move(task.environment), std::move(task.program), task.pid, std::move(name)};
 }
 
@@ -433,21 +433,24 @@ bool is_task(const SysRoot& live) {
     return !ancestors.empty() && step_daemon_above(live, ::getpid()) == ancestors.front();
 }
 
-/// Returns the task of the step that --step names; else, in a step beside others (srun --overlap), of the newest of these
-/// on the node; else this process. A script that the plugin has set up asks about its own step.
+/// Returns the task of the step that --step names; else, in a step beside others (srun --overlap), of the newest of
+/// these on the node; else this process. A script that the plugin has set up asks about its own step.
 Result<Subject> find_subject(const ExplainOptions& options, const SysRoot& live, const Environment& own) {
     if (!options.step.empty()) {
         const auto id = parse_step_id(options.step);
         auto task = id ? find_task(live, id->job, id->step) : std::nullopt;
         return task ? Result<Subject>(subject_of(std::move(*task), id->job))
-                    : fail(format_text("explain: no task of step {} that this user can read runs on this node; its nodes: "
-                                       "squeue --steps",
-                                       printable(options.step)));
+                    : fail(format_text(
+                          "explain: no task of step {} that this user can read runs on this node; its nodes: "
+                          "squeue --steps",
+                          printable(options.step)));
     }
     const auto step = read_step(own, {});
     const bool beside = own.get("SLURM_STEP_ID") && (own.marked_step() != step.name() || is_task(live));
-    auto task = beside ? find_task(live, step.job_id, std::nullopt, step.step_id) : std::nullopt;
-    return task ? subject_of(std::move(*task), step.job_id) : Subject{};
+    if (auto task = beside ? find_task(live, step.job_id, std::nullopt, step.step_id) : std::nullopt) {
+        return subject_of(std::move(*task), step.job_id);
+    }
+    return beside ? Subject{.name = "this process (no other step of the job runs here)"} : Subject{};
 }
 
 Result<int> run_explain(const ExplainOptions& options) {

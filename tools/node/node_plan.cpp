@@ -170,8 +170,8 @@ FabricChoice choose_active_ports(const Fabric& fabric) {
 
 /// Places the ranks of this process's step; outside a step, as many as the node has GPUs. In a step that the plugin has
 /// set up, the result equals the plugin's own plan.
-Result<Places> place_here(const NodeFacts& facts, const Plan& plan, const Settings& settings,
-                          const RanksWanted& wanted, const Subject& subject) {
+Result<Places> place_here(const NodeFacts& facts, const Plan& plan, const Settings& settings, const RanksWanted& wanted,
+                          const Subject& subject) {
     Places places;
     const auto root = SysRoot::open(settings.root);
     auto topology = root ? read_topology(*root) : tl::unexpected(root.error());
@@ -184,8 +184,7 @@ Result<Places> place_here(const NodeFacts& facts, const Plan& plan, const Settin
     const auto given = settings.given.find("root");
     const bool live =
         root && (root->path() == "/" || (given != settings.given.end() && given->second.origin <= Origin::Plugstack));
-    places.masks_source =
-        live ? format_text("the affinity mask of {}", subject.name) : "all CPUs of the machine";
+    places.masks_source = live ? format_text("the affinity mask of {}", subject.name) : "all CPUs of the machine";
     // The plugin leaves no masks if it was told not to bind.
     const bool plugin_binds = !set_up_by_plugin(facts.environment, facts.step) || plan.layout.layout != Layout::Rank ||
                               facts.environment.get(masks_variable) || !wanted.cpus.empty();

@@ -46,8 +46,8 @@ struct NodePlan {
     Plan plan;
     std::vector<Variable> variables; ///< of the plan, and of the task if this process is one
     Places places;
-    std::string name = {};   ///< of the machine that a file describes
-    std::string subject{};   ///< Subject::name
+    std::string name = {}; ///< of the machine that a file describes
+    std::string subject{}; ///< Subject::name
 
     /// Returns 0: good; 1: with warnings; 2: there are HCAs but none is usable; 3: no HCA.
     [[nodiscard]] int exit_code() const;
@@ -56,13 +56,12 @@ struct NodePlan {
 /// Returns a number that Slurm sets for the step, the node or the task.
 std::optional<unsigned> slurm_number(const Environment& environment, std::string_view name);
 
-/// Reads the node and makes the plan of `subject`. Inside a step that the plugin has set up, the plugin's values count, unless
-/// `options` has settings: then the user wants to see their effect. Places the ranks of its step; outside a step, as
-/// many as the node has GPUs. `timeout` is as in inspect_node().
+/// Reads the node and makes the plan of `subject`. Inside a step that the plugin has set up, the plugin's values count,
+/// unless `options` has settings: then the user wants to see their effect. Places the ranks of its step; outside a
+/// step, as many as the node has GPUs. `timeout` is as in inspect_node().
 Result<NodePlan> plan_node(const SettingsOptions& options, const Settings& settings,
                            std::chrono::milliseconds timeout = std::chrono::milliseconds(0),
-                           const RanksWanted& ranks = {}, GidTables tables = GidTables::Expected,
-                           Subject subject = {});
+                           const RanksWanted& ranks = {}, GidTables tables = GidTables::Expected, Subject subject = {});
 
 /// Plans a machine described by an XML file of hwloc or NCCL. All its active ports count as used.
 Result<NodePlan> plan_by_xml(const std::string& path, const Settings& settings, const RanksWanted& ranks);

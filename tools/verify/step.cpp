@@ -54,8 +54,8 @@ Result<int> watch_here(const VerifyOptions& options, const StepId& id) {
     const auto live = SysRoot::open("/");
     const auto task = live ? find_task(*live, id.job, id.step) : std::nullopt;
     // What the plugin set counts as the user's: it is what the step has.
-    const auto node = WatchedNode::inspect(options.settings,
-                                           task ? task->environment.as_users() : Environment::from(environ));
+    const auto node =
+        WatchedNode::inspect(options.settings, task ? task->environment.as_users() : Environment::from(environ));
     const BlockedSignals blocked;
     const auto signals = SignalReader::open(blocked);
     if (!node || !signals || !live) {

@@ -28,19 +28,32 @@ Environment with(std::vector<std::string> variables) {
 
 TEST(ProgramAlone, ALauncherThatIsToldOfOneNode) {
     for (const auto* const line :
-         {"torchrun --standalone --nproc_per_node=2 x.py", "torchrun --standalone x.py", "torchrun --nnodes=1 x.py",
-          "torchrun --nnodes 1 --nproc-per-node 2 x.py", "torchrun --nnodes=1:1 x.py",
-          "/opt/bin/torchrun --nproc_per_node 2 --nnodes 1 x.py", "env A=b torchrun --standalone x.py",
-          "python3 -u -m torch.distributed.run --nnodes=1 x.py", "python /usr/bin/torchrun --standalone x.py",
+         {"torchrun --standalone --nproc_per_node=2 x.py",
+          "torchrun --standalone x.py",
+          "torchrun --nnodes=1 x.py",
+          "torchrun --nnodes 1 --nproc-per-node 2 x.py",
+          "torchrun --nnodes=1:1 x.py",
+          "/opt/bin/torchrun --nproc_per_node 2 --nnodes 1 x.py",
+          "env A=b torchrun --standalone x.py",
+          "python3 -u -m torch.distributed.run --nnodes=1 x.py",
+          "python /usr/bin/torchrun --standalone x.py",
           "python -X dev -m torch.distributed.launch --nproc_per_node=2 --master_addr=127.0.0.1 x.py",
           "torchrun --rdzv-backend=c10d --rdzv-endpoint=localhost:0 --nproc-per-node=2 x.py",
-          "torchrun --rdzv_endpoint [::1]:29400 x.py", "accelerate launch --num_machines 1 --num_processes 2 x.py",
-          "accelerate launch --multi_gpu --num_machines=1 x.py", "accelerate-launch --num-machines 1 x.py",
-          "python -m accelerate.commands.launch --num_machines=1 x.py", "rdma-nccl run --standalone x.py",
-          "rdma-nccl run --nnodes 1 x.py", "apptainer exec --nv image.sif torchrun --standalone x.py",
-          "numactl -C 0-15,32 torchrun --standalone x.py", "nsys profile -o out torchrun --standalone x.py",
-          "ft_launcher --nnodes=1 x.py", "deepspeed --num_gpus 2 x.py", "deepspeed --hostfile h --num_nodes 1 x.py",
-          "composer -n 8 x.py", "composer x.py --world_size 16"}) {
+          "torchrun --rdzv_endpoint [::1]:29400 x.py",
+          "accelerate launch --num_machines 1 --num_processes 2 x.py",
+          "accelerate launch --multi_gpu --num_machines=1 x.py",
+          "accelerate-launch --num-machines 1 x.py",
+          "python -m accelerate.commands.launch --num_machines=1 x.py",
+          "rdma-nccl run --standalone x.py",
+          "rdma-nccl run --nnodes 1 x.py",
+          "apptainer exec --nv image.sif torchrun --standalone x.py",
+          "numactl -C 0-15,32 torchrun --standalone x.py",
+          "nsys profile -o out torchrun --standalone x.py",
+          "ft_launcher --nnodes=1 x.py",
+          "deepspeed --num_gpus 2 x.py",
+          "deepspeed --hostfile h --num_nodes 1 x.py",
+          "composer -n 8 x.py",
+          "composer x.py --world_size 16"}) {
         const auto program = of(line);
         EXPECT_EQ(program.kind, ProgramKind::Launcher) << line;
         EXPECT_NE(program.alone, "") << line;
@@ -52,8 +65,8 @@ TEST(ProgramAlone, ALauncherThatMayMeetOthers) {
     for (const auto* const line :
          {"torchrun x.py", "torchrun x.py --standalone", "torchrun --nnodes=2 x.py --nnodes=1",
           "torchrun --nnodes 1:4 --rdzv-endpoint=n01:29400 x.py", "torchrun --nnodes=2 --master_addr=localhost x.py",
-          "torchrun -m package.train --standalone", "torchrun --nnodes=$NNODES x.py",
-          "torchrun --master_addr n01 x.py", "accelerate launch x.py", "accelerate launch --num_machines 2 x.py",
+          "torchrun -m package.train --standalone", "torchrun --nnodes=$NNODES x.py", "torchrun --master_addr n01 x.py",
+          "accelerate launch x.py", "accelerate launch --num_machines 2 x.py",
           "accelerate launch x.py --num_machines 1", "rdma-nccl run --master-addr localhost x.py",
           "deepspeed --hostfile=hosts --no_ssh --node_rank 1 --master_addr n01 x.py", "deepspeed -H hosts x.py",
           "composer --world_size 16 x.py", "torchx run dist.ddp"}) {
@@ -101,11 +114,13 @@ TEST(ShellText, FindsTheLauncherAmongItsCommands) {
           "torchrun \\\n  --nproc_per_node=2 \\\n  --nnodes=1 \\\n  x.py", "NCCL_DEBUG=INFO torchrun --standalone x.py",
           "NNODES=1\ntorchrun --nnodes=$NNODES x.py", "export N=1; torchrun --nnodes ${N} x.py",
           "torchrun --nnodes ${NUM_NODES:-1} x.py", "if true; then torchrun --standalone x.py; fi",
-          "(cd x; torchrun --standalone x.py) & wait", "LAUNCHER=\"python -m torch.distributed.run --nnodes 1\"\n$LAUNCHER x.py",
+          "(cd x; torchrun --standalone x.py) & wait",
+          "LAUNCHER=\"python -m torch.distributed.run --nnodes 1\"\n$LAUNCHER x.py",
           "ARGS=(\n  --nproc_per_node 8\n  --nnodes 1 # one\n)\ntorchrun ${ARGS[@]} x.py",
           "declare -a ARGS=(--standalone); torchrun \"${ARGS[@]}\" x.py", "python $(which torchrun) --standalone x.py",
-          "$(command -v torchrun) --nnodes=1 x.py", "torchrun --nproc_per_node=$(nvidia-smi -L | wc -l) --nnodes=1 x.py",
-          "bash -c 'torchrun --standalone x.py'", "set -euo pipefail; bash -euo pipefail -c \"torchrun --nnodes=1 x.py\"",
+          "$(command -v torchrun) --nnodes=1 x.py",
+          "torchrun --nproc_per_node=$(nvidia-smi -L | wc -l) --nnodes=1 x.py", "bash -c 'torchrun --standalone x.py'",
+          "set -euo pipefail; bash -euo pipefail -c \"torchrun --nnodes=1 x.py\"",
           "# torchrun --nnodes=2\ntorchrun --standalone x.py", "eval torchrun --standalone x.py"}) {
         const auto program = of_text(text);
         EXPECT_EQ(program.kind, ProgramKind::Launcher) << text;
@@ -126,11 +141,26 @@ TEST(ShellText, LaunchersThatMayMeet) {
 }
 
 TEST(ShellText, WordsThatStartNothing) {
-    for (const auto* const text :
-         {"pip install accelerate; python x.py", "echo \"run; torchrun x.py\"", "module load deepspeed\n./train",
-          "cd /work/composer && python x.py", "# torchrun x.py\npython x.py", "which torchrun", "export PATH=/opt/torchrun:$PATH",
-          "case $L in\n  torchrun) echo no;;\nesac\npython x.py", "python x.py --launcher torchrun", "'", "\"", "$(", "${", "\\",
-          "A=(", "$", "`", "((", ")", "$(which "}) {
+    for (const auto* const text : {"pip install accelerate; python x.py",
+                                   "echo \"run; torchrun x.py\"",
+                                   "module load deepspeed\n./train",
+                                   "cd /work/composer && python x.py",
+                                   "# torchrun x.py\npython x.py",
+                                   "which torchrun",
+                                   "export PATH=/opt/torchrun:$PATH",
+                                   "case $L in\n  torchrun) echo no;;\nesac\npython x.py",
+                                   "python x.py --launcher torchrun",
+                                   "'",
+                                   "\"",
+                                   "$(",
+                                   "${",
+                                   "\\",
+                                   "A=(",
+                                   "$",
+                                   "`",
+                                   "((",
+                                   ")",
+                                   "$(which "}) {
         EXPECT_EQ(of_text(text).kind, ProgramKind::Ordinary) << text;
     }
 }
@@ -173,7 +203,8 @@ TEST(Script, ALauncherInAFileIsFound) {
 }
 
 TEST(Script, IsLookedForOnlyWhereItCanBeOne) {
-    for (const auto* const line : {"python x.py", "train", "torchrun x.py", "apptainer exec image ./run.sh", "env", "bash -c true"}) {
+    for (const auto* const line :
+         {"python x.py", "train", "torchrun x.py", "apptainer exec image ./run.sh", "env", "bash -c true"}) {
         EXPECT_EQ(of(line).script, "") << line;
     }
     EXPECT_EQ(of("env A=b timeout 60 /home/bob/run.sh").script, "/home/bob/run.sh");
