@@ -273,6 +273,8 @@ class TwoNodes(ClusterTest):
         self.assertIn("NCCL_NET=Socket (set before) stays: NCCL will use sockets", both)
         plan = json.loads(second)
         self.assertRegex(plan["step"]["environment_of"], r"task 1 of step \d+\.0$")
+        self.assertIn("environment of this process (no other step of the job runs here)\n",
+                      self.cluster.run("srun", *explain.split(), user="root").stdout)
         self.assertIn({"name": "RANK", "action": "set", "value": "1", "source": "plugin", "why": "set for this step"},
                       plan["variables"])
 

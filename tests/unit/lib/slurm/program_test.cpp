@@ -65,9 +65,10 @@ TEST(ProgramAlone, ALauncherThatMayMeetOthers) {
     for (const auto* const line :
          {"torchrun x.py", "torchrun x.py --standalone", "torchrun --nnodes=2 x.py --nnodes=1",
           "torchrun --nnodes 1:4 --rdzv-endpoint=n01:29400 x.py", "torchrun --nnodes=2 --master_addr=localhost x.py",
-          "torchrun -m package.train --standalone", "torchrun --nnodes=$NNODES x.py", "torchrun --master_addr n01 x.py",
-          "accelerate launch x.py", "accelerate launch --num_machines 2 x.py",
-          "accelerate launch x.py --num_machines 1", "rdma-nccl run --master-addr localhost x.py",
+          "torchrun -m package.train --standalone", "torchrun --no-python ./train --nnodes=1",
+          "torchrun --nnodes=$NNODES x.py", "torchrun --master_addr n01 x.py", "accelerate launch x.py",
+          "accelerate launch --num_machines 2 x.py", "accelerate launch x.py --num_machines 1",
+          "rdma-nccl run --master-addr localhost x.py",
           "deepspeed --hostfile=hosts --no_ssh --node_rank 1 --master_addr n01 x.py", "deepspeed -H hosts x.py",
           "composer --world_size 16 x.py", "torchx run dist.ddp"}) {
         const auto program = of(line);
