@@ -267,7 +267,7 @@ TEST(ExchangeMessage, TheLongestOfANodeIsWithinItsLimit) {
     const std::string text(500, '"');
     auto report = full_report();
     report.node = report.block->source = name;
-    report.fabric = report.plan_head_why = report.block->why = text;
+    report.fabric = report.plan_head_why = report.block->why = report.alone = report.users_head = text;
     report.ports.assign(64, {name, 4294967295U, LinkLayer::Ethernet, 1.0 / 3, 4294967295U, RoceVersion::V2,
                              ip("1111:2222:3333:4444:5555:6666:7777:8888", 128)});
     report.addresses.assign(64, {name, ip("1111:2222:3333:4444:5555:6666:7777:8888", 128), true});
