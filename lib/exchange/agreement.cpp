@@ -57,11 +57,9 @@ std::string summary(Reports reports, const Agreement& first) {
                            .nodes = reports.size(),
                            .ranks = first.ranks ? first.ranks->total : 0,
                            .head_node = first.head_node,
-                           .address = !head.users_head.empty() ? head.users_head
-                                      : address                ? address->text()
-                                                               : "",
+                           .address = address ? address->text() : "",
+                           .users_head = head.users_head,
                            .port = first.block ? format_text("{}", first.block->first) : "none",
-                           .is_users_head = !head.users_head.empty(),
                            .fabric = head.fabric});
 }
 

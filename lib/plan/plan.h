@@ -139,9 +139,9 @@ struct StepSummary {
     std::size_t nodes = 1;
     unsigned ranks = 0; ///< 0: not known, or the tasks
     std::string head_node{};
-    std::string address{}; ///< MASTER_ADDR; empty: none
+    std::string address{};    ///< MASTER_ADDR; empty: none
+    std::string users_head{}; ///< the user's MASTER_ADDR, which replaces it; empty: none
     std::string port{};
-    bool is_users_head = false;
     std::string fabric{}; ///< fabric_summary() of the head's node
 };
 /// Returns it on one line.

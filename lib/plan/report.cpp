@@ -83,9 +83,10 @@ std::string format_summary(const StepSummary& s) {
     if (s.ranks > 0) {
         text += format_text(", {}", format_count(s.ranks, "rank"));
     }
-    const auto address = address_text(s.address);
-    return text + (s.is_users_head ? format_text(", head {}:{} (MASTER_ADDR set before), {}", address, s.port, s.fabric)
-                                   : format_text(", head {} ({}:{}), {}", s.head_node, address, s.port, s.fabric));
+    const std::string head = s.users_head.empty()
+                                 ? format_text("{} ({}:{})", s.head_node, address_text(s.address), s.port)
+                                 : format_text("{}:{} (MASTER_ADDR set before)", address_text(s.users_head), s.port);
+    return format_text("{}, head {}, {}", text, head, s.fabric);
 }
 
 std::string plan_summary(const Plan& plan, const NodeFacts& facts) {
@@ -95,8 +96,8 @@ std::string plan_summary(const Plan& plan, const NodeFacts& facts) {
                            .nodes = facts.step.node_count,
                            .head_node = plan.head_node.name,
                            .address = plan.master_address(),
+                           .users_head = plan.users_head.value_or(""),
                            .port = port_text(plan),
-                           .is_users_head = plan.users_head.has_value(),
                            .fabric = fabric_summary(facts, plan.fabric)});
 }
 
