@@ -273,7 +273,7 @@ class TwoNodes(ClusterTest):
         self.assertIn("NCCL_NET=Socket (set before) stays: NCCL will use sockets", both)
         plan = json.loads(second)
         self.assertRegex(plan["step"]["environment_of"], r"task 1 of step \d+\.0$")
-        self.assertIn("environment of this process (no other step of the job runs here)\n",
+        self.assertIn("environment of this process (no other srun step of the job runs here)\n",
                       self.cluster.run("srun", *explain.split(), user="root").stdout)
         self.assertIn({"name": "RANK", "action": "set", "value": "1", "source": "plugin", "why": "set for this step"},
                       plan["variables"])
@@ -281,7 +281,7 @@ class TwoNodes(ClusterTest):
     def test_a_step_that_cannot_be_explained_is_said(self):
         result = self.cluster.run("srun", "rdma-nccl", "explain", "--step", "1.7")
         self.assertEqual(result.returncode, 3)
-        self.assertIn("no task of step 1.7 that this user can read runs on this node", result.stderr)
+        self.assertIn("step 1.7 has no task here that this user may read; its nodes: squeue --steps", result.stderr)
 
     def test_the_line_says_what_the_user_decided(self):
         text = self.cluster.run("srun", "-N2", "--ntasks-per-node=1", "--rdma-nccl=layout=rank", "true", NCCL_IB_HCA="mlx5_8",
@@ -379,7 +379,7 @@ class SiteWide(ClusterTest):
                         "env A=b BIN/torchrun --nproc_per_node=2 --master_addr=127.0.0.1 x.py",
                         "BIN/accelerate launch --num_machines 1 --num_processes 2 x.py", "BIN/deepspeed --num_gpus 2 x.py",
                         "BIN/composer -n 2 x.py", "BIN/ray start --head", "BIN/horovodrun -np 2 python x.py",
-                        "BIN/own-world.sh", "bash BIN/own-world.sh"):
+                        "BIN/own-world.sh", "bash BIN/own-world.sh", "-D BIN bash own-world.sh"):
             output = self.step(command)
             self.assertNotRegex(output, self.OF_RANKS, command)
             self.assertEqual(output.count("\nNCCL_IB_HCA==mlx5_1:1,"), 2, command)

@@ -441,8 +441,7 @@ Result<Subject> find_subject(const ExplainOptions& options, const SysRoot& live,
         auto task = id ? find_task(live, id->job, id->step) : std::nullopt;
         return task ? Result<Subject>(subject_of(std::move(*task), id->job))
                     : fail(format_text(
-                          "explain: no task of step {} that this user can read runs on this node; its nodes: "
-                          "squeue --steps",
+                          "explain: step {} has no task here that this user may read; its nodes: squeue --steps",
                           printable(options.step)));
     }
     const auto step = read_step(own, {});
@@ -450,7 +449,7 @@ Result<Subject> find_subject(const ExplainOptions& options, const SysRoot& live,
     if (auto task = beside ? find_task(live, step.job_id, std::nullopt, step.step_id) : std::nullopt) {
         return subject_of(std::move(*task), step.job_id);
     }
-    return beside ? Subject{.name = "this process (no other step of the job runs here)"} : Subject{};
+    return beside ? Subject{.name = "this process (no other srun step of the job runs here)"} : Subject{};
 }
 
 Result<int> run_explain(const ExplainOptions& options) {
