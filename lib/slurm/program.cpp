@@ -215,6 +215,8 @@ public:
         return is_assignment() ? std::vector<std::string>() : std::move(words_);
     }
     [[nodiscard]] const Environment& known() const { return known_; }
+    /// Returns true if a variable of the plan has been used, which the text itself does not set.
+    [[nodiscard]] bool uses_plan() const { return uses_plan_; }
 
 private:
     /// Returns true at the end of a command.
@@ -285,6 +287,7 @@ private:
         const auto written = rest.substr(0, size);
         const auto [name, otherwise] = split_once(braced && size > 1 ? written.substr(1, size - 2) : written, ':');
         auto value = known_.get_users(name).value_or("");
+        uses_plan_ = uses_plan_ || (value.empty() && contains(planned, name));
         if (value.empty() && braced && otherwise && otherwise->starts_with('-') && !contains(planned, name)) {
             value = otherwise->substr(1);
         }
@@ -339,6 +342,7 @@ private:
     char quote_ = 0;
     std::size_t open_ = 0; ///< parentheses
     bool in_word_ = false;
+    bool uses_plan_ = false;
     std::string word_;
     std::string array_; ///< "NAME[" in one
     std::vector<std::string> words_;
@@ -346,7 +350,8 @@ private:
 
 Program classify(Words argv, const Environment& environment, Allowance& allowance);
 
-/// Returns the first launcher that a shell's text starts. It is alone only if all of them are.
+/// Returns the first launcher that a shell's text starts. It is alone only if all of them are. One that never meets by
+/// our variables does so if the text hands them to it.
 Program shell_text_program(std::string_view text, const Environment& environment, Allowance& allowance) {
     if (allowance.texts == 0) {
         return {};
@@ -362,6 +367,10 @@ Program shell_text_program(std::string_view text, const Environment& environment
             first->alone.clear();
             first->meets = true;
         }
+    }
+    if (first && !first->meets && shell.uses_plan()) { // ray start --address=$MASTER_ADDR:6379
+        first->meets = true;
+        first->alone.clear();
     }
     return first.value_or(Program());
 }

@@ -141,6 +141,15 @@ TEST(ShellText, LaunchersThatMayMeet) {
     }
 }
 
+TEST(ShellText, ItMayHandTheVariablesOfThePlanToALauncherThatReadsNone) {
+    const std::string head_or_worker = "if [ $NODE_RANK = 0 ]; then ray start --head; else ray start --address=$H; fi";
+    const auto meets = [](const std::string& text) { return of_text(text).meets && of_text(text).alone.empty(); };
+    EXPECT_TRUE(meets(head_or_worker));
+    EXPECT_TRUE(meets("ray start --address=${MASTER_ADDR}:6379 --block"));
+    EXPECT_FALSE(meets("NODE_RANK=$SLURM_NODEID; " + head_or_worker)) << "it has its own";
+    EXPECT_FALSE(meets("echo $NODE_RANK; torchrun --standalone x.py")) << "the command line wins";
+}
+
 TEST(ShellText, WordsThatStartNothing) {
     for (const auto* const text : {"pip install accelerate; python x.py",
                                    "echo \"run; torchrun x.py\"",
