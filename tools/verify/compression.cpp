@@ -24,37 +24,48 @@ namespace rdma_nccl {
 namespace {
 
 constexpr std::size_t block_size = std::size_t{256} << 10;
-[[maybe_unused]] constexpr std::uint64_t most_memory = std::uint64_t{256} << 20; // xz -9 needs 65 MiB, zstd --long 128
 // A log becomes 5 to 200 times as large. What becomes more than this is refused: 10 MB may become a terabyte.
 constexpr std::uint64_t always_allowed = std::uint64_t{1} << 30;
 constexpr std::uint64_t most_growth = 1000;
 
-using OpenedStream = Result<std::unique_ptr<CompressedStream>>;
+using Opened = Result<std::unique_ptr<Decompressor>>;
 
-[[maybe_unused]] OpenedStream no_library() {
-    return fail("this rdma-nccl does not read that");
+Opened no_library() {
+    return fail("");
 }
 
 /// Loads a library and makes a stream with it.
 template<typename Stream>
-[[maybe_unused]] OpenedStream open_with(const char* file, const char* package) {
-    auto library = load_functions<typename Stream::Library>(file, format_text("install {}", package), "it is too old");
+Opened load_stream() {
+    using Library = typename Stream::Library;
+    auto library = load_functions<Library>(Library::file, format_text("install {}", Library::package), "it is too old");
     if (!library) {
         return tl::unexpected(library.error());
     }
-    auto stream = std::make_unique<Stream>(*library);
-    if (!stream->is_open()) {
-        return fail("no memory for it");
-    }
-    return stream;
+    auto stream = std::make_unique<Stream>(std::move(*library));
+    return stream->is_open() ? Opened(std::move(stream)) : fail("no memory for it");
+}
+
+/// Does a step with the state of zlib or liblzma, which have the same fields. Returns the library's status.
+template<typename State>
+auto step_with(State& state, std::string_view& input, std::span<char> output, auto step) {
+    state.next_in = reinterpret_cast<decltype(state.next_in)>(const_cast<char*>(input.data())); // is not written to
+    state.avail_in = static_cast<decltype(state.avail_in)>(input.size());
+    state.next_out = reinterpret_cast<decltype(state.next_out)>(output.data());
+    state.avail_out = static_cast<decltype(state.avail_out)>(output.size());
+    const auto status = step(&state);
+    input.remove_prefix(input.size() - state.avail_in);
+    return status;
 }
 
 #ifdef HAVE_ZLIB
 
 /// gzip's members, one or many (RFC 1952), as zlib.h describes inflate(). Zeros behind a member are a tape's padding.
-class GzipStream final : public CompressedStream {
+class GzipStream final : public Decompressor {
 public:
     struct Library {
+        static constexpr const char* file = ZLIB_SONAME;
+        static constexpr const char* package = "zlib";
         Symbols symbols;
         decltype(&::inflateInit2_) init = symbols.get("inflateInit2_");
         decltype(&::inflate) step = symbols.get("inflate");
@@ -64,15 +75,12 @@ public:
 
     explicit GzipStream(Library library) : library_(std::move(library)) {
         constexpr int gzip_alone = 16;
-        open_ = library_.init(&state_, MAX_WBITS + gzip_alone, ZLIB_VERSION, sizeof state_) == Z_OK;
+        (void)library_.init(&state_, MAX_WBITS + gzip_alone, ZLIB_VERSION, sizeof state_);
     }
-    ~GzipStream() override {
-        if (open_) {
-            (void)library_.end(&state_);
-        }
-    }
-    [[nodiscard]] bool is_open() const { return open_; }
+    ~GzipStream() override { (void)library_.end(&state_); }
+    [[nodiscard]] bool is_open() const { return state_.state != nullptr; }
 
+protected:
     Step take(std::string_view& input, std::span<char> output) override {
         if (ended_) {
             input.remove_prefix(std::min(input.find_first_not_of('\0'), input.size()));
@@ -80,41 +88,34 @@ public:
                 return {};
             }
             (void)library_.reset(&state_);
-            ended_ = false;
         }
-        state_.next_in = reinterpret_cast<Bytef*>(const_cast<char*>(input.data())); // zlib.h: not written to
-        state_.avail_in = static_cast<uInt>(input.size());
-        state_.next_out = reinterpret_cast<Bytef*>(output.data());
-        state_.avail_out = static_cast<uInt>(output.size());
-        const int status = library_.step(&state_, Z_NO_FLUSH);
-        input.remove_prefix(input.size() - state_.avail_in);
+        const int status =
+            step_with(state_, input, output, [&](auto* state) { return library_.step(state, Z_NO_FLUSH); });
         ended_ = status == Z_STREAM_END;
         const bool is_good = status == Z_OK || status == Z_BUF_ERROR || ended_;
-        const auto* const reason = state_.msg != nullptr ? state_.msg : "no reason given";
-        return {output.size() - state_.avail_out, is_good ? "" : format_text("damaged: {}", reason)};
+        return {output.size() - state_.avail_out, is_good ? "" : state_.msg != nullptr ? state_.msg : "damaged"};
     }
     bool is_complete() override { return ended_; }
 
 private:
     Library library_;
     z_stream state_{};
-    bool open_ = false;
     bool ended_ = false; ///< a member is complete
 };
 
-OpenedStream open_gzip() {
-    return open_with<GzipStream>(ZLIB_SONAME, "zlib");
-}
+constexpr auto load_gzip = load_stream<GzipStream>;
 #else
-constexpr auto open_gzip = no_library;
+constexpr auto load_gzip = no_library;
 #endif
 
 #ifdef HAVE_LZMA
 
 /// xz's streams, one or many (lzma/container.h, lzma_stream_decoder()).
-class XzStream final : public CompressedStream {
+class XzStream final : public Decompressor {
 public:
     struct Library {
+        static constexpr const char* file = LZMA_SONAME;
+        static constexpr const char* package = "liblzma (xz)";
         Symbols symbols;
         decltype(&::lzma_stream_decoder) init = symbols.get("lzma_stream_decoder");
         decltype(&::lzma_code) step = symbols.get("lzma_code");
@@ -122,25 +123,17 @@ public:
     };
 
     explicit XzStream(Library library) : library_(std::move(library)) {
-        open_ = library_.init(&state_, most_memory, LZMA_CONCATENATED) == LZMA_OK;
+        (void)library_.init(&state_, most_memory, LZMA_CONCATENATED);
     }
     ~XzStream() override { library_.end(&state_); }
-    [[nodiscard]] bool is_open() const { return open_; }
+    [[nodiscard]] bool is_open() const { return state_.internal != nullptr; }
 
+protected:
     Step take(std::string_view& input, std::span<char> output) override {
         const auto status = step(input, output, LZMA_RUN);
-        const auto size = output.size() - state_.avail_out;
-        switch (status) {
-        case LZMA_OK:
-        case LZMA_BUF_ERROR: // nothing to do
-            return {size, ""};
-        case LZMA_MEMLIMIT_ERROR:
-            return {size, format_text("more than {} MiB of memory would be needed", most_memory >> 20)};
-        case LZMA_OPTIONS_ERROR:
-            return {size, "this liblzma does not know its options"};
-        default:
-            return {size, "damaged"};
-        }
+        return {output.size() - state_.avail_out, status == LZMA_OK || status == LZMA_BUF_ERROR ? ""
+                                                  : status == LZMA_MEMLIMIT_ERROR ? "needs more than 256 MiB of memory"
+                                                                                  : "damaged"};
     }
     bool is_complete() override {
         std::string_view nothing;
@@ -150,33 +143,27 @@ public:
 
 private:
     lzma_ret step(std::string_view& input, std::span<char> output, lzma_action action) {
-        state_.next_in = reinterpret_cast<const std::uint8_t*>(input.data());
-        state_.avail_in = input.size();
-        state_.next_out = reinterpret_cast<std::uint8_t*>(output.data());
-        state_.avail_out = output.size();
-        const auto status = library_.step(&state_, action);
-        input.remove_prefix(input.size() - state_.avail_in);
-        return status;
+        return step_with(state_, input, output, [&](auto* state) { return library_.step(state, action); });
     }
 
+    static constexpr std::uint64_t most_memory = std::uint64_t{256} << 20; // xz -9 needs 65 MiB
     Library library_;
     lzma_stream state_ = LZMA_STREAM_INIT;
-    bool open_ = false;
 };
 
-OpenedStream open_xz() {
-    return open_with<XzStream>(LZMA_SONAME, "liblzma (xz)");
-}
+constexpr auto load_xz = load_stream<XzStream>;
 #else
-constexpr auto open_xz = no_library;
+constexpr auto load_xz = no_library;
 #endif
 
 #ifdef HAVE_ZSTD
 
 /// zstd's frames, one or many (zstd.h, ZSTD_decompressStream()). By default the library takes at most 128 MiB for one.
-class ZstdStream final : public CompressedStream {
+class ZstdStream final : public Decompressor {
 public:
     struct Library {
+        static constexpr const char* file = ZSTD_SONAME;
+        static constexpr const char* package = "libzstd";
         Symbols symbols;
         decltype(&::ZSTD_createDStream) create = symbols.get("ZSTD_createDStream");
         decltype(&::ZSTD_freeDStream) free = symbols.get("ZSTD_freeDStream");
@@ -188,6 +175,7 @@ public:
     explicit ZstdStream(Library library) : library_(std::move(library)), state_(library_.create(), library_.free) {}
     [[nodiscard]] bool is_open() const { return state_ != nullptr; }
 
+protected:
     Step take(std::string_view& input, std::span<char> output) override {
         if (input.empty() && ended_) { // or another frame would begin
             return {};
@@ -207,27 +195,23 @@ private:
     bool ended_ = false; ///< a frame is complete, and all of it was written
 };
 
-OpenedStream open_zstd() {
-    return open_with<ZstdStream>(ZSTD_SONAME, "libzstd");
-}
+constexpr auto load_zstd = load_stream<ZstdStream>;
 #else
-constexpr auto open_zstd = no_library;
+constexpr auto load_zstd = no_library;
 #endif
 
 /// Returns what to do where only another program can read a file.
 std::string piped(const Compression& compression) {
-    return format_text("pipe it through {} into rdma-nccl verify --log -", compression.program);
+    return format_text("pipe what {} prints into rdma-nccl verify --log -", compression.program);
 }
 
 // RFC 1952; The .xz File Format 1.2; RFC 8878 (pzstd begins with a skippable frame); bzip2 and lz4 have no stream here.
-constexpr std::array<Compression, 6> compressions = {{{"\x1f\x8b", "gzip", "zcat", open_gzip},
-                                                      {"\xfd"
-                                                       "7zXZ",
-                                                       "xz", "xzcat", open_xz},
-                                                      {"\x28\xb5\x2f\xfd", "zstd", "zstdcat", open_zstd},
-                                                      {"\x50\x2a\x4d\x18", "zstd", "zstdcat", open_zstd},
-                                                      {"BZh", "bzip2", "bzcat", no_library},
-                                                      {"\x04\x22\x4d\x18", "lz4", "lz4cat", no_library}}};
+constexpr auto compressions = std::to_array<Compression>({{"\x1f\x8b", "gzip", "zcat", load_gzip},
+                                                          {"\xfd\x37zXZ", "xz", "xzcat", load_xz},
+                                                          {"\x28\xb5\x2f\xfd", "zstd", "zstdcat", load_zstd},
+                                                          {"\x50\x2a\x4d\x18", "zstd", "zstdcat", load_zstd},
+                                                          {"BZh", "bzip2", "bzcat", no_library},
+                                                          {"\x04\x22\x4d\x18", "lz4", "lz4cat", no_library}});
 
 } // namespace
 
@@ -237,32 +221,30 @@ const Compression* compression_of(std::string_view first_bytes) {
     return found == compressions.end() ? nullptr : found;
 }
 
-Decompressor::Decompressor(const Compression& compression, std::unique_ptr<CompressedStream> stream)
-    : compression_(&compression), stream_(std::move(stream)), buffer_(block_size, '\0') {}
-
-Result<Decompressor> Decompressor::open(const Compression& compression) {
-    auto stream = compression.open();
-    if (!stream) {
-        return fail(
-            format_text("is compressed with {}: {}: {}", compression.name, stream.error().message, piped(compression)));
+Opened Decompressor::open(const Compression& compression) {
+    auto opened = compression.load();
+    if (!opened) {
+        const auto& why = opened.error().message;
+        return fail(format_text("compressed with {}: {}{}{}", compression.name, why, why.empty() ? "" : "; or ",
+                                piped(compression)));
     }
-    return Decompressor(compression, std::move(*stream));
+    (*opened)->compression_ = &compression;
+    (*opened)->buffer_.resize(block_size);
+    return opened;
 }
 
 Result<void> Decompressor::read(std::string_view bytes, const Sink& sink) {
     taken_ += bytes.size();
-    CompressedStream::Step step;
+    Step step;
     do {
         const auto before = bytes.size();
-        step = stream_->take(bytes, buffer_);
+        step = take(bytes, buffer_);
         made_ += step.size;
         sink(std::string_view(buffer_).substr(0, step.size));
-        if (step.problem.empty() && step.size == 0 && before > 0 && bytes.size() == before) {
-            step.problem = "damaged: nothing follows from it";
-        }
-        if (!step.problem.empty()) {
-            return fail(
-                format_text("the rest of it could not be decompressed ({}, {})", compression_->name, step.problem));
+        const bool stuck = step.size == 0 && before > 0 && bytes.size() == before;
+        if (stuck || !step.problem.empty()) {
+            return fail(format_text("the rest could not be decompressed ({}: {})", compression_->name,
+                                    step.problem.empty() ? "damaged" : step.problem));
         }
         if (made_ > always_allowed && made_ / most_growth > taken_) {
             return fail(format_text("becomes more than {} times as large, as no log does: to read all of it, {}",
@@ -273,9 +255,8 @@ Result<void> Decompressor::read(std::string_view bytes, const Sink& sink) {
 }
 
 Result<void> Decompressor::finish() {
-    return stream_->is_complete()
-               ? Result<void>()
-               : fail(format_text("is cut off: the end of its {} data is missing", compression_->name));
+    return is_complete() ? Result<void>()
+                         : fail(format_text("cut off: the end of its {} data is missing", compression_->name));
 }
 
 } // namespace rdma_nccl

@@ -15,30 +15,14 @@
 
 namespace rdma_nccl {
 
-/// Decompresses one kind of data, with a library's bounded memory.
-class CompressedStream {
-public:
-    CompressedStream() = default;
-    CompressedStream(const CompressedStream&) = delete;
-    CompressedStream& operator=(const CompressedStream&) = delete;
-    virtual ~CompressedStream() = default;
-
-    struct Step {
-        std::size_t size = 0; ///< bytes written to the output, also before a problem
-        std::string problem;  ///< "damaged: incorrect data check"; empty: none
-    };
-    /// Removes bytes from the front of `input` and writes what they become to `output`.
-    virtual Step take(std::string_view& input, std::span<char> output) = 0;
-    /// Returns true if what was taken is not cut: it ends where compressed data may end.
-    virtual bool is_complete() = 0;
-};
+class Decompressor;
 
 /// A kind of compression, known by the bytes at the start of a file.
 struct Compression {
     std::string_view magic;
-    const char* name;    ///< "gzip"
-    const char* program; ///< prints such a file decompressed, "zcat"
-    Result<std::unique_ptr<CompressedStream>> (*open)();
+    const char* name;                                ///< "gzip"
+    const char* program;                             ///< prints such a file decompressed, "zcat"
+    Result<std::unique_ptr<Decompressor>> (*load)(); ///< of the library; fails with an empty text if there is none
 };
 
 /// Returns the compression of a file by its first bytes, at least longest_magic if it has so many; nullptr if it has
@@ -51,8 +35,13 @@ class Decompressor {
 public:
     using Sink = std::function<void(std::string_view bytes)>;
 
+    Decompressor() = default;
+    Decompressor(const Decompressor&) = delete;
+    Decompressor& operator=(const Decompressor&) = delete;
+    virtual ~Decompressor() = default;
+
     /// Fails if the library is missing, with what to do instead.
-    static Result<Decompressor> open(const Compression& compression);
+    static Result<std::unique_ptr<Decompressor>> open(const Compression& compression);
 
     /// Gives what the bytes become to `sink`, in pieces of at most 256 KiB. Fails if the data are damaged, need more
     /// than 256 MiB of memory, or become far larger than any log does (a decompression bomb); `sink` then has what was
@@ -61,11 +50,18 @@ public:
     /// Fails if the end is missing.
     Result<void> finish();
 
-private:
-    Decompressor(const Compression& compression, std::unique_ptr<CompressedStream> stream);
+protected:
+    struct Step {
+        std::size_t size = 0; ///< bytes written to the output, also before a problem
+        std::string problem;  ///< "incorrect data check"; empty: none
+    };
+    /// Removes bytes from the front of `input` and writes what they become to `output`.
+    virtual Step take(std::string_view& input, std::span<char> output) = 0;
+    /// Returns true if what was taken is not cut: it ends where compressed data may end.
+    virtual bool is_complete() = 0;
 
-    const Compression* compression_;
-    std::unique_ptr<CompressedStream> stream_;
+private:
+    const Compression* compression_ = nullptr;
     std::string buffer_;
     std::uint64_t taken_ = 0;
     std::uint64_t made_ = 0;

@@ -53,9 +53,9 @@ Read read_in_pieces(std::string_view data, std::size_t size) {
     auto decompressor = Decompressor::open(*compression_of(data));
     auto done = decompressor ? Result<void>() : Result<void>(tl::unexpected(decompressor.error()));
     for (; done && !data.empty(); data.remove_prefix(std::min(size, data.size()))) {
-        done = decompressor->read(data.substr(0, size), sink);
+        done = (*decompressor)->read(data.substr(0, size), sink);
     }
-    done = done ? decompressor->finish() : done;
+    done = done ? (*decompressor)->finish() : done;
     read.problem = done ? "" : done.error().message;
     return read;
 }
@@ -75,10 +75,8 @@ TEST(Compression, IsKnownByTheFirstBytes) {
     for (const std::string_view none : {std::string_view(), text, std::string_view("\x1f"), std::string_view("BZ")}) {
         EXPECT_EQ(compression_of(none), nullptr);
     }
-    EXPECT_EQ(
-        read_in_pieces("BZh91AY&SY", 10).problem,
-        "is compressed with bzip2: this rdma-nccl does not read that: pipe it through bzcat into rdma-nccl verify "
-        "--log -");
+    EXPECT_EQ(read_in_pieces("BZh91AY&SY", 10).problem,
+              "compressed with bzip2: pipe what bzcat prints into rdma-nccl verify --log -");
 }
 
 TEST(Compression, PiecesOfAnySizeAndManyParts) {
@@ -106,7 +104,7 @@ TEST(Compression, WhatIsCutOffIsSaid) {
         for (std::size_t size = longest_magic; size < sample.size(); ++size) {
             const auto read = read_in_pieces(std::string_view(sample).substr(0, size), 10);
             EXPECT_EQ(std::string_view(text).substr(0, read.text.size()), read.text);
-            EXPECT_NE(read.problem.find("is cut off"), std::string::npos) << size << ": " << read.problem;
+            EXPECT_NE(read.problem.find("cut off"), std::string::npos) << size << ": " << read.problem;
         }
     }
 }
@@ -144,13 +142,13 @@ TEST(Compression, ABombIsRefused) {
         size += piece.size();
         largest = std::max(largest, piece.size());
     };
-    auto done = decompressor->read(begin, sink);
+    auto done = (*decompressor)->read(begin, sink);
     std::string blocks;
     for (int i = 0; i < 1000; ++i) {
         blocks += block;
     }
     for (int i = 0; done && i < 100; ++i) {
-        done = decompressor->read(blocks, sink);
+        done = (*decompressor)->read(blocks, sink);
     }
     ASSERT_FALSE(done);
     EXPECT_NE(done.error().message.find("zstdcat"), std::string::npos) << done.error().message;
