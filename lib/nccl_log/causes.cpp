@@ -217,8 +217,8 @@ constexpr std::array consequences = {no_transport, ofi_start, flushed.text, afte
 // No error, and so no reason for one.
 constexpr std::array mild = {no_peer_memory_cause, too_far_cause, not_fused};
 // Beside those of queue pairs and completions.
-constexpr std::array endings = {memlock,          gpu_not_registered, unlike_links, modify_other,
-                                completion_other, flushed.text,       fatal_event,  after_event};
+constexpr std::array endings = {memlock,      gpu_not_registered, unlike_links, modify_other, completion_other,
+                                flushed.text, ofi_transfer,       fatal_event,  after_event};
 
 std::optional<std::string_view> find_cause(std::span<const Cause> causes, std::string_view text) {
     const auto found = std::ranges::find_if(causes, [&](const Cause& cause) {

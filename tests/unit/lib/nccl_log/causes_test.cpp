@@ -245,7 +245,8 @@ TEST(NcclLogCauses, ConsequencesGiveWayToWhatExplainsThem) {
 TEST(NcclLogCauses, WhatEndsRdma) {
     for (const char* text :
          {"Got completion from peer x with status=12", "Got completion from peer x with status=5",
-          "Got completion from peer x with status=99", "Call to ibv_modify_qp failed with 110 Connection timed out",
+          "Got completion from peer x with status=99", "NET/OFI Request 0x7f completed with error. RC: 5. Error: 4107",
+          "Call to ibv_modify_qp failed with 110 Connection timed out",
           "NET/IB : mlx5_0:1 async fatal event: device fatal error",
           "Call to ibv_reg_mr failed with error Cannot allocate memory"}) {
         EXPECT_TRUE(ends_rdma(*nccl_cause(text, true))) << text;
