@@ -144,15 +144,13 @@ LogVerdict judge_without_network(const LogEvidence& log) {
         known += format_text("{}a communicator spans {} nodes", known.empty() ? "" : "; ", log.nodes);
     }
     known = known.empty() ? "" : format_text(" ({})", known);
-    if (log.unread > 0) {
-        return verdict(
-            Verdict::Unknown,
-            format_text("no connection between nodes could be read{}: see the lines that are not understood", known));
-    }
     return verdict(Verdict::Unknown,
-                   format_text("no connection between nodes is in the log{}: they come with the first collective, or "
-                               "the log is not whole",
-                               known));
+                   log.unread > 0
+                       ? format_text("no connection between nodes could be read{}: {} of NCCL not understood", known,
+                                     format_count(log.unread, "line"))
+                       : format_text("no connection between nodes is in the log{}: they come with the first "
+                                     "collective, or the log is not whole",
+                                     known));
 }
 
 } // namespace

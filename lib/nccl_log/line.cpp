@@ -129,29 +129,19 @@ bool ends_with_frame(std::string_view text) {
     return end.starts_with("\xe2\x94") || end.starts_with("\xe2\x95");
 }
 
-/// Returns the size of a time zone at the start of `text`: "Z", "+0900", "-05:00", "+09", or a name that strftime(3)
-/// gives as %Z; 0 if there is none.
+/// Returns true if the text begins like `form`, in which '0' stands for any digit and '+' for either sign.
+bool begins_like(std::string_view text, std::string_view form) {
+    const auto fits = [](char f, char c) { return f == '0' ? is_digit(c) : f == c || (f == '+' && c == '-'); };
+    return text.size() >= form.size() && std::ranges::equal(form, text.substr(0, form.size()), fits);
+}
+
+/// Returns the size of a time zone at the start of `text`, as strftime(3) gives it for %z and %Z; 0 if there is none.
 std::size_t zone_size(std::string_view text) {
-    constexpr std::array<std::string_view, 24> names = {"UTC", "GMT", "Z",   "CEST", "CET", "EEST", "EET", "WEST",
-                                                        "WET", "MSK", "BST", "EST",  "EDT", "CST",  "CDT", "MST",
-                                                        "MDT", "PST", "PDT", "JST",  "KST", "IST",  "HKT", "SGT"};
-    if (text.starts_with('+') || text.starts_with('-')) {
-        std::size_t end = 1;
-        const auto take_two_digits = [&] {
-            const auto two = text.substr(std::min(end, text.size()), 2);
-            const bool are_digits = two.size() == 2 && is_digit(two[0]) && is_digit(two[1]);
-            end += are_digits ? 2 : 0;
-            return are_digits;
-        };
-        if (!take_two_digits()) {
-            return 0;
-        }
-        const auto hours = end;
-        end += text.substr(end).starts_with(':') ? 1U : 0U;
-        return take_two_digits() ? end : hours;
-    }
-    const auto* const name = std::ranges::find_if(names, [&](auto zone) { return text.starts_with(zone); });
-    return name == names.end() ? 0 : name->size();
+    constexpr auto forms = std::to_array<std::string_view>(
+        {"+00:00", "+0000", "+00", "UTC", "GMT", "CEST", "CET", "EEST", "EET", "WEST", "WET", "MSK", "BST", "EST",
+         "EDT",    "CST",   "CDT", "MST", "MDT", "PST",  "PDT", "JST",  "KST", "IST",  "HKT", "SGT", "Z"});
+    const auto* const form = std::ranges::find_if(forms, [&](auto one) { return begins_like(text, one); });
+    return form == forms.end() ? 0 : form->size();
 }
 
 /// Returns how much at the start of `host` is the end of a time in front of it, as NCCL_DEBUG_TIMESTAMP_FORMAT without
@@ -161,11 +151,8 @@ std::size_t time_before(std::string_view before, std::string_view host) {
     constexpr std::string_view clock = "00:00:00";
     const auto near = std::min(before.size(), longest_time);
     const std::string_view text(host.data() - near, near + host.size());
-    const auto is_clock = [&](std::string_view part) {
-        return std::ranges::equal(part, clock, [](char c, char form) { return is_digit(c) ? form == '0' : c == form; });
-    };
     for (std::size_t at = near; at-- > 0;) {
-        if (!is_clock(text.substr(at, clock.size()))) {
+        if (!begins_like(text.substr(at), clock)) {
             continue;
         }
         auto end = at + clock.size();
@@ -308,23 +295,17 @@ std::optional<NcclMessage> next_nccl_message(std::string_view& line, bool first)
 }
 
 bool may_have_message(std::string_view line) {
-    return line.find(letters) != std::string_view::npos;
+    return line.find(letters) != std::string_view::npos || line.find('\x1b') != std::string_view::npos;
 }
 
-bool may_have_wrapped(std::string_view text) {
+bool may_be_wrapped(std::string_view line) {
     // Also the first bytes of characters in UTF-8: of frames, Escape's symbol, the blank of web pages.
     constexpr std::string_view signs = "\x1b\"\\^#\xe2\xc2";
-    return std::ranges::any_of(signs, [&](char sign) { return text.find(sign) != std::string_view::npos; });
-}
-
-bool has_bare_colour(std::string_view line) {
-    for (auto at = line.find('m'); at != std::string_view::npos; at = line.find('m', at + 1)) {
-        const auto before = line.substr(0, at).find_last_not_of("0123456789;");
-        if (before != std::string_view::npos && before + 1 < at && line[before] == '[') {
-            return true;
-        }
+    bool found = std::ranges::any_of(signs, [&](char sign) { return line.find(sign) != std::string_view::npos; });
+    for (auto at = line.find('['); !found && at != std::string_view::npos; at = line.find('[', at + 1)) {
+        found = bare_colour_size(line.substr(at)) > 0;
     }
-    return false;
+    return found;
 }
 
 std::string_view take_plain(std::string_view& line, std::string& buffer) {
@@ -375,11 +356,8 @@ bool take_frame(std::string_view& line) {
     if (inside.size() == text.size()) {
         return false;
     }
-    const auto message = trim(inside);
-    const bool is_full =
-        static_cast<std::size_t>(inside.data() + inside.size() - (message.data() + message.size())) <= 1;
-    line = message;
-    return is_full;
+    line = trim(inside);
+    return !inside.ends_with("  ");
 }
 
 } // namespace rdma_nccl

@@ -75,7 +75,14 @@ bool has_all_ranks_of_one_node(const NcclLog& log) {
     const auto& host = log.processes.front().host;
     const bool same = std::ranges::all_of(log.processes, [&](const auto& process) { return process.host == host; });
     const bool named = same && !host.empty();
-    const bool ring_closes = log.ring > 0 && log.ring >= ranks && (ranks > 0 ? same : named);
+    std::set<unsigned> senders;
+    std::set<unsigned> receivers;
+    for (const auto& process : log.processes) {
+        senders.insert(process.senders.begin(), process.senders.end());
+        receivers.insert(process.receivers.begin(), process.receivers.end());
+    }
+    const bool ring_closes =
+        senders.size() > 1 && senders.size() >= ranks && senders == receivers && (ranks > 0 ? same : named);
     return ring_closes || (named && ranks > 0 && log.processes.size() >= ranks);
 }
 

@@ -60,14 +60,11 @@ std::optional<NcclMessage> next_nccl_message(std::string_view& line, bool first)
 
 // What others put around NCCL's lines. A line goes through these functions in this order.
 
-/// Returns false if the line has no message of NCCL, colours apart.
+/// Returns false if the line has no message of NCCL, also none with colours inside.
 bool may_have_message(std::string_view line);
 
-/// Returns false if take_plain() changes no line of the text, bare colours apart.
-bool may_have_wrapped(std::string_view text);
-
-/// Returns true if the line has a colour whose Escape a copy has lost: "[32m".
-bool has_bare_colour(std::string_view line);
+/// Returns false if take_plain() does not change the line.
+bool may_be_wrapped(std::string_view line);
 
 /// Removes the first part of a line up to the end of the string of JSON that holds NCCL's message, or of all of the
 /// line, and returns it without colours and escapes, also those that a copy of a log shows as text: "\n", "^[[32m",
@@ -129,7 +126,10 @@ struct NameBudget {
 struct NetworkSigns {
     std::string rdma, sockets; ///< empty: nothing says so
 
-    void add(NcclTransport transport, std::string_view reason);
+    [[nodiscard]] std::string& of(NcclTransport transport) { return transport == NcclTransport::Rdma ? rdma : sockets; }
+    [[nodiscard]] bool empty() const { return rdma.empty() && sockets.empty(); }
+    /// Takes over what is not said here.
+    void add(const NetworkSigns& other);
     /// Returns OtherNet if nothing is said, or both.
     [[nodiscard]] NcclTransport transport() const;
 };
@@ -153,8 +153,6 @@ public:
     void take_version(std::string_view version) { facts_.version = version; }
     /// Adds what this process says of its networks.
     void add_signs(JobSigns& job) const;
-    /// Adds the ranks at the ends of the first ring's connections inside a node.
-    void add_ring(std::set<unsigned>& senders, std::set<unsigned>& receivers) const;
     /// Returns the result once all messages were taken. `version` and `job` are for a process that does not say it
     /// itself. Adds to `notes` which networks were judged by their lines.
     NcclProcess finish(const std::string& version, const JobSigns& job, NcclNames& notes);
@@ -163,6 +161,7 @@ private:
     /// Takes a message at level INFO. Returns false if it may name a cause, too.
     bool take_info(std::string_view text, bool cut, NameBudget& budget);
     bool take_connection(std::string_view text, bool cut, NameBudget& budget);
+    void take_edge(std::string_view text);
     void take_signs(std::string_view text);
     [[nodiscard]] NetworkSigns signs_of(bool gpu_direct) const;
     void count_unclear(const JobSigns& job, NcclNames& notes);
@@ -182,9 +181,8 @@ private:
     std::optional<NetworkSigns> provider_; ///< of libfabric, if the log names it: nothing else counts then
     /// Connections without and with GPUDirect, over networks whose names do not tell what carries them.
     std::map<std::string, std::array<std::uint64_t, 2>, std::less<>> unclear_;
-    std::set<unsigned> senders_, receivers_; ///< ranks, see add_ring()
-    bool rings_connected_ = false;           ///< what follows connects trees
-    std::uint64_t last_queue_pair_ = 0;      ///< hash of the last QP line's facts: most of them repeat many times
+    bool rings_connected_ = false;      ///< what follows connects trees
+    std::uint64_t last_queue_pair_ = 0; ///< hash of the last QP line's facts: most of them repeat many times
 };
 
 } // namespace rdma_nccl

@@ -118,18 +118,6 @@ std::optional<Connection> parse_connection(std::string_view text, bool torn) {
     return shared ? std::optional(Connection{NcclTransport::SharedMemory}) : std::nullopt;
 }
 
-struct RingEdge {
-    unsigned from = 0;
-    unsigned to = 0;
-};
-
-/// Returns the ranks of "Channel 00/0 : 0[0] -> 1[1] via P2P/CUMEM".
-std::optional<RingEdge> parse_edge(std::string_view text) {
-    const auto from = take_through(text, " : ") ? take_number(text) : std::nullopt;
-    const auto to = from && take_through(text, " -> ") ? take_number(text) : std::nullopt;
-    return to ? std::optional(RingEdge{*from, *to}) : std::nullopt;
-}
-
 /// Plugins that took over NCCL's code say NET/IB, whatever their name.
 bool names_devices(std::string_view text) {
     return text.starts_with("NET/IB: [") ||
@@ -280,11 +268,9 @@ void NameBudget::add(NcclNames& list, std::string_view name) {
     }
 }
 
-void NetworkSigns::add(NcclTransport transport, std::string_view reason) {
-    auto& sign = transport == NcclTransport::Rdma ? rdma : sockets;
-    if (sign.empty()) {
-        sign = reason;
-    }
+void NetworkSigns::add(const NetworkSigns& other) {
+    rdma = rdma.empty() ? other.rdma : rdma;
+    sockets = sockets.empty() ? other.sockets : sockets;
 }
 
 NcclTransport NetworkSigns::transport() const {
@@ -342,22 +328,16 @@ bool LogProcess::take_info(std::string_view text, bool cut, NameBudget& budget) 
 }
 
 bool LogProcess::take_connection(std::string_view text, bool cut, NameBudget& budget) {
-    constexpr std::size_t most_ranks = 1024; // of a node
     const auto connection = parse_connection(text, cut);
     if (!connection) {
         return false;
     }
     if (const auto transport = connection->transport) {
         ++connections(*transport);
-        const bool inside = transport == NcclTransport::PeerToPeer || transport == NcclTransport::SharedMemory;
-        if (const auto edge = inside && !rings_connected_ ? parse_edge(text) : std::nullopt;
-            edge && senders_.size() + receivers_.size() < most_ranks) {
-            senders_.insert(edge->from);
-            receivers_.insert(edge->to);
+        if (transport == NcclTransport::PeerToPeer || transport == NcclTransport::SharedMemory) {
+            take_edge(text);
         }
-    } else if (const auto known = unclear_.find(connection->network); known != unclear_.end()) {
-        ++known->second.at(connection->gdr ? 1 : 0);
-    } else if (budget.may_add(unclear_.size())) {
+    } else if (unclear_.contains(connection->network) || budget.may_add(unclear_.size())) {
         ++unclear_[std::string(connection->network)].at(connection->gdr ? 1 : 0);
     } else {
         ++connections(NcclTransport::OtherNet);
@@ -365,16 +345,27 @@ bool LogProcess::take_connection(std::string_view text, bool cut, NameBudget& bu
     return true;
 }
 
+/// Parses "Channel 00/0 : 0[0] -> 1[1] via P2P/CUMEM".
+void LogProcess::take_edge(std::string_view text) {
+    constexpr std::size_t most_ranks = 1024; // of a node
+    const auto from = take_through(text, " : ") ? take_number(text) : std::nullopt;
+    const auto to = from && take_through(text, " -> ") ? take_number(text) : std::nullopt;
+    if (to && !rings_connected_ && facts_.senders.size() + facts_.receivers.size() < most_ranks) {
+        facts_.senders.insert(*from);
+        facts_.receivers.insert(*to);
+    }
+}
+
 void LogProcess::take_signs(std::string_view text) {
     if (const auto provider = parse_provider(text)) {
         provider_.reset();
         if (const auto transport = transport_of_provider(*provider); transport != NcclTransport::OtherNet) {
-            provider_.emplace().add(transport, format_text("its provider is {}", *provider));
+            provider_.emplace().of(transport) = format_text("its provider is {}", *provider);
         }
     } else if (const auto* const library = names_plugin(text) ? find_library(text) : nullptr) {
-        signs_.add(*library->transport, format_text("its plugin is {}", library->name));
+        signs_.of(*library->transport) = format_text("its plugin is {}", library->name);
     } else if (!has_network_ && lists_interfaces(text)) {
-        signs_.add(NcclTransport::Socket, "its devices are network interfaces");
+        signs_.sockets = "its devices are network interfaces";
     }
 }
 
@@ -408,7 +399,7 @@ void LogProcess::take_devices(std::string_view text, NameBudget& budget) {
         }
         budget.add(facts_.hcas, format_text("{}:{}", device->name, device->port));
         if (!has_network_) {
-            signs_.add(NcclTransport::Rdma, "its devices are HCAs");
+            signs_.rdma = "its devices are HCAs";
         }
     }
 }
@@ -450,34 +441,25 @@ NetworkSigns LogProcess::signs_of(bool gpu_direct) const {
     }
     auto signs = signs_;
     if (gpu_direct) {
-        signs.add(NcclTransport::Rdma, "its connections use GPUDirect");
+        signs.add({"its connections use GPUDirect", ""});
     }
     return signs;
 }
 
 void LogProcess::add_signs(JobSigns& job) const {
     for (const auto& [network, counts] : unclear_) {
-        const auto signs = signs_of(counts[1] > 0);
-        auto& all = job[network];
-        if (!signs.rdma.empty()) {
-            all.add(NcclTransport::Rdma, signs.rdma);
-        }
-        if (!signs.sockets.empty()) {
-            all.add(NcclTransport::Socket, signs.sockets);
-        }
+        job[network].add(signs_of(counts[1] > 0));
     }
-}
-
-void LogProcess::add_ring(std::set<unsigned>& senders, std::set<unsigned>& receivers) const {
-    senders.insert(senders_.begin(), senders_.end());
-    receivers.insert(receivers_.begin(), receivers_.end());
+    for (const auto& network : facts_.networks) { // chosen, perhaps without a connection of this process
+        job[network].add(signs_of(false));
+    }
 }
 
 void LogProcess::count_unclear(const JobSigns& job, NcclNames& notes) {
     constexpr std::size_t most_notes = 16;
     for (const auto& [network, counts] : unclear_) {
         const auto own = signs_of(counts[1] > 0);
-        const auto& signs = own.rdma.empty() && own.sockets.empty() ? job.find(network)->second : own;
+        const auto& signs = own.empty() ? job.find(network)->second : own;
         const auto transport = signs.transport();
         const bool rdma = transport == NcclTransport::Rdma;
         connections(transport) += counts[0];

@@ -33,7 +33,7 @@ struct NcclLogReader::State {
 
     LogProcess* find(std::string_view host, std::uint32_t pid);
     LogProcess* find_or_add(const NcclMessage& message);
-    void take_line(std::string_view line, bool cut, bool may_be_wrapped, std::size_t wrappers = 0);
+    void take_line(std::string_view line, bool cut, std::size_t wrappers = 0);
     void take_message(const NcclMessage& message, bool cut);
     void append_pending(std::string_view part);
     void take_pending(bool cut);
@@ -95,19 +95,17 @@ void NcclLogReader::State::take_message(const NcclMessage& message, bool cut) {
     }
 }
 
-/// `cut`: the end of the line is missing. `may_be_wrapped`: see may_have_wrapped(), which is fast for many lines at
-/// once. `wrappers`: how many were removed from it.
-void NcclLogReader::State::take_line(std::string_view line, bool cut, bool may_be_wrapped, std::size_t wrappers) {
+/// `cut`: the end of the line is missing. `wrappers`: how many were removed from it.
+void NcclLogReader::State::take_line(std::string_view line, bool cut, std::size_t wrappers) {
     log.lines += wrappers == 0 ? 1 : 0;
-    const bool has_escape = may_be_wrapped && line.find('\x1b') != std::string_view::npos;
-    if (!has_escape && !may_have_message(line)) {
+    if (!may_have_message(line)) {
         return;
     }
-    if (wrappers < plain.size() && ((may_be_wrapped && may_have_wrapped(line)) || has_bare_colour(line))) {
+    if (wrappers < plain.size() && may_be_wrapped(line)) {
         do {
             const auto parts = split(take_plain(line, plain.at(wrappers)), '\n');
             for (const auto& part : parts) {
-                take_line(part, cut && &part == &parts.back(), true, wrappers + 1);
+                take_line(part, cut && &part == &parts.back(), wrappers + 1);
             }
         } while (may_have_message(line));
         return;
@@ -132,7 +130,7 @@ void NcclLogReader::State::append_pending(std::string_view part) {
             overlong = true;
             ++log.cut_lines;
         } else {
-            take_line(std::string_view(pending).substr(0, end), false, true);
+            take_line(std::string_view(pending).substr(0, end), false);
             pending.erase(0, end + 1);
         }
     }
@@ -141,7 +139,7 @@ void NcclLogReader::State::append_pending(std::string_view part) {
 
 void NcclLogReader::State::take_pending(bool cut) {
     if (!pending.empty()) {
-        take_line(pending, cut || overlong, true);
+        take_line(pending, cut || overlong);
         pending.clear();
         overlong = false;
     }
@@ -151,12 +149,11 @@ NcclLogReader::NcclLogReader() : state_(std::make_unique<State>()) {}
 NcclLogReader::~NcclLogReader() = default;
 
 void NcclLogReader::read(std::string_view bytes) {
-    const bool may_be_wrapped = may_have_wrapped(bytes);
     while (!bytes.empty()) {
         const auto size = std::min(bytes.find('\n'), bytes.size());
         const bool whole = size < bytes.size();
         if (whole && state_->pending.empty() && size <= NcclLog::longest_line) {
-            state_->take_line(bytes.substr(0, size), false, may_be_wrapped);
+            state_->take_line(bytes.substr(0, size), false);
         } else {
             state_->append_pending(bytes.substr(0, size));
             if (whole) {
@@ -177,13 +174,9 @@ NcclLog NcclLogReader::finish() {
     log.truncated = log.truncated || state_->budget.exhausted;
     log.version = state_->versions.size() == 1 ? *state_->versions.begin() : std::string();
     JobSigns job;
-    std::set<unsigned> senders;
-    std::set<unsigned> receivers;
     for (const auto& process : state_->processes) {
         process.add_signs(job);
-        process.add_ring(senders, receivers);
     }
-    log.ring = senders.size() > 1 && senders == receivers ? static_cast<std::uint32_t>(senders.size()) : 0;
     log.processes.reserve(state_->processes.size());
     for (auto& process : state_->processes) {
         log.processes.push_back(process.finish(log.version, job, log.notes));

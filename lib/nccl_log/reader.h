@@ -48,6 +48,7 @@ struct NcclProcess {
     NcclNames hcas;                    ///< "mlx5_1:1", as "NET/IB : Using" and the device lines name them
     NcclNames gids;                    ///< "mlx5_1:1 index 3 10.0.0.1" or "mlx5_1:1 LID 10", from the QP lines
     std::array<std::uint64_t, nccl_transports> connections{}; ///< [send] and [receive] lines by transport
+    std::set<unsigned> senders, receivers; ///< ranks at the ends of the first rings' connections inside a node
     NcclCauses causes;
     bool failed = false;            ///< a warning ended what was connected over RDMA
     std::uint64_t unread_lines = 0; ///< see NcclLog
@@ -58,7 +59,6 @@ struct NcclLog {
     std::string version;                ///< NCCL's version, if all processes agree
     NcclNames notes;                    ///< sentences: why networks with unfamiliar names count as RDMA or as sockets
     std::string last_warning;           ///< the last one that no rule knows
-    std::uint32_t ring = 0;             ///< ranks of a ring that closes inside a node; 0: none was seen
     std::uint64_t lines = 0;
     std::uint64_t nccl_lines = 0; ///< NCCL messages
     std::uint64_t info_lines = 0; ///< the ones among them that need NCCL_DEBUG=INFO

@@ -26,14 +26,15 @@ NcclLog read_log(std::string_view text, std::size_t first) {
 bool same(const NcclProcess& a, const NcclProcess& b) {
     return a.host == b.host && a.pid == b.pid && a.version == b.version && a.rank == b.rank && a.ranks == b.ranks &&
            a.nodes == b.nodes && a.networks == b.networks && a.hcas == b.hcas && a.gids == b.gids &&
-           a.connections == b.connections && a.causes == b.causes && a.failed == b.failed;
+           a.connections == b.connections && a.causes == b.causes && a.failed == b.failed && a.senders == b.senders &&
+           a.receivers == b.receivers;
 }
 
 bool same(const NcclLog& a, const NcclLog& b) {
     return a.version == b.version && a.lines == b.lines && a.nccl_lines == b.nccl_lines &&
            a.info_lines == b.info_lines && a.unread_lines == b.unread_lines && a.cut_lines == b.cut_lines &&
            a.repeated_lines == b.repeated_lines && a.truncated == b.truncated && a.notes == b.notes &&
-           a.last_warning == b.last_warning && a.ring == b.ring &&
+           a.last_warning == b.last_warning &&
            std::equal(a.processes.begin(), a.processes.end(), b.processes.begin(), b.processes.end(),
                       [](const NcclProcess& one, const NcclProcess& other) { return same(one, other); });
 }

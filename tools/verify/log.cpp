@@ -254,12 +254,12 @@ std::string folded(std::string_view sentence) {
 
 /// Says how to get a log that tells more. What NCCL_DEBUG=INFO prints, a log that has it may lack for another reason.
 std::string log_hint(const LogEvidence& evidence) {
-    constexpr std::string_view subsystems = "NCCL_DEBUG_SUBSYS=INIT,BOOTSTRAP,ENV,NET,GRAPH";
-    return !evidence.info              ? format_text("to see more: NCCL_DEBUG=INFO {}\n"
-                                                                  "             NCCL_DEBUG_FILE=DIR/nccl.%h.%p.log\n",
-                                                     subsystems)
-           : evidence.networks.empty() ? format_text("to see more: {}\n", subsystems)
-                                       : std::string();
+    if (evidence.info && !evidence.networks.empty()) {
+        return "";
+    }
+    return format_text("to see more: {}NCCL_DEBUG_SUBSYS=INIT,BOOTSTRAP,ENV,NET,GRAPH\n{}",
+                       evidence.info ? "" : "NCCL_DEBUG=INFO ",
+                       evidence.info ? "" : "             NCCL_DEBUG_FILE=DIR/nccl.%h.%p.log\n");
 }
 
 std::string log_text(const JudgedLog& judged, bool all) {
@@ -274,20 +274,12 @@ std::string log_text(const JudgedLog& judged, bool all) {
     for (const auto& note : log.notes) {
         text += folded("note: " + note);
     }
-    if (const auto lines = log.cut_lines; lines > 0) {
-        text += folded(format_text("note: {} longer than {} KiB: the rest of {} was not read",
-                                   lines == 1 ? "a line is" : format_text("{} lines are", lines),
-                                   NcclLog::longest_line >> 10, lines == 1 ? "it" : "them"));
-    }
-    if (const auto lines = log.repeated_lines; lines > 0) {
-        text += folded(format_text("note: Ray left out {} that repeat others: set RAY_DEDUP_LOGS=0 to see all",
-                                   format_count(lines, "line")));
-    }
-    if (log.unread_lines > 0) {
-        const bool one = log.unread_lines == 1;
-        text += folded(format_text("note: {} of NCCL {} not understood (cut, mixed with others, or of an unknown form) "
-                                   "and {} not count",
-                                   format_count(log.unread_lines, "line"), one ? "is" : "are", one ? "does" : "do"));
+    const std::pair<std::uint64_t, std::string_view> counts[] = {
+        {log.cut_lines, "longer than 16 KiB: the rest was not read"},
+        {log.repeated_lines, "left out by Ray as repetitions: set RAY_DEDUP_LOGS=0 to see all"},
+        {log.unread_lines, "of NCCL not understood (cut, mixed with others, or of an unknown form): not counted"}};
+    for (const auto& [lines, what] : counts) {
+        text += lines == 0 ? "" : folded(format_text("note: {} {}", format_count(lines, "line"), what));
     }
     if (log.truncated) {
         text += folded("the log names more processes or devices than are kept: what is above is not all");
@@ -326,7 +318,7 @@ Result<void> read_descriptor(int descriptor, const std::string& name, NcclLogRea
     };
     const auto sink = [&](std::string_view bytes) { reader.read(bytes); };
     std::string block(block_size, '\0');
-    std::optional<Decompressor> decompressor;
+    std::unique_ptr<Decompressor> decompressor;
     for (bool first = true;; first = false) {
         const auto size = read_block(descriptor, block);
         if (!size) {

@@ -108,14 +108,12 @@ private:
     std::string path_;
 };
 
-/// Returns false for a file that is there and no program: most likely a log. (What is not there at all, a shell would
-/// report, too.)
-bool can_run(const std::string& program) {
+/// Returns true for a file that is there and no program: most likely a log.
+bool is_no_program(const std::string& name) {
     const char* const path = std::getenv("PATH");
     struct stat status {};
-    const bool is_file = ::stat(program.c_str(), &status) == 0 && S_ISREG(status.st_mode);
-    const bool is_in_path = program.find('/') == std::string::npos && !find_in_path(program, path ? path : "").empty();
-    return is_in_path || !is_file || ::access(program.c_str(), X_OK) == 0;
+    return ::stat(name.c_str(), &status) == 0 && S_ISREG(status.st_mode) && ::access(name.c_str(), X_OK) != 0 &&
+           find_in_path(name, path ? path : "").empty();
 }
 
 Result<int> run_verify(const VerifyOptions& options) {
@@ -125,7 +123,7 @@ Result<int> run_verify(const VerifyOptions& options) {
                     "-- PROGRAM [ARGUMENT...]");
         return exit_bad_line;
     }
-    if (!options.program.empty() && !can_run(options.program.front())) {
+    if (!options.program.empty() && is_no_program(options.program.front())) {
         const auto files = printable(joined(options.program, " "), 500);
         print_error(format_text("verify: {0} cannot be executed: to judge logs, rdma-nccl verify --log {0}", files));
         return exit_bad_line;

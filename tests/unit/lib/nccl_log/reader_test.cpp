@@ -248,6 +248,12 @@ TEST(NcclLog, WhatOneProcessSaysOfItsNetworkHoldsForAll) {
     EXPECT_EQ(of("NET/OFI Initializing", efa), "gdr 1 | rdma 1");
     EXPECT_EQ(of(efa, tcp), "gdr 1 | socket 1"); // its own word counts first
     EXPECT_EQ(of("NET/OFI Initializing", "NET/OFI Initializing"), "gdr 1 | rdma 1");
+    // Also the word of a process that has no connection of its own.
+    const auto log = read_log("n01:100:1 [0] NCCL INFO NET/OFI Selected Provider is cxi (found 4 nics)\n"
+                              "n01:100:1 [0] NCCL INFO Using network AWS Libfabric\n"
+                              "n01:101:1 [1] NCCL INFO Using network AWS Libfabric\n"
+                              "n01:101:1 [1] NCCL INFO Channel 00/0 : 1[1] -> 2[0] [send] via NET/AWS Libfabric/0\n");
+    EXPECT_EQ(facts_of(log.processes.at(1)), "AWS Libfabric; rdma 1");
 }
 
 TEST(NcclLog, WhatIsNotUnderstoodIsCounted) {
@@ -285,10 +291,10 @@ TEST(NcclLog, ARingThatClosesInsideANode) {
                         ? info + std::string(edge) + "\n"
                         : info + ("Channel 00/0 : " + std::string(edge) + " via " + via + "\n");
         }
-        return read_log(text).ring;
+        return summary(read_log(text)).nodes;
     };
-    EXPECT_EQ(ring("0[0] -> 1[1],1[1] -> 2[2],2[2] -> 0[0]"), 3U);
-    EXPECT_EQ(ring("0[0] -> 1[1],1[1] -> 0[0]", "SHM/direct/direct"), 2U);
+    EXPECT_EQ(ring("0[0] -> 1[1],1[1] -> 2[2],2[2] -> 0[0]"), 1U);
+    EXPECT_EQ(ring("0[0] -> 1[1],1[1] -> 0[0]", "SHM/direct/direct"), 1U);
     EXPECT_EQ(ring("0[0] -> 1[1],1[1] -> 2[2]"), 0U);
     // Trees go both ways: they close no ring.
     EXPECT_EQ(ring("0[0] -> 1[1],Connected all rings,1[1] -> 0[0]"), 0U);
