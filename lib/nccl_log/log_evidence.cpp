@@ -68,22 +68,22 @@ std::vector<std::string> by_number(const NcclCauses& counts) {
 /// for each of them, or a ring of connections inside a node closes over them. NCCL before 2.20 does not log the number
 /// of nodes, and a log without the lines of communicators not that of ranks.
 bool has_all_ranks_of_one_node(const NcclLog& log) {
-    if (log.processes.empty()) {
-        return false;
-    }
-    const auto ranks = std::ranges::max(log.processes, {}, &NcclProcess::ranks).ranks;
-    const auto& host = log.processes.front().host;
-    const bool same = std::ranges::all_of(log.processes, [&](const auto& process) { return process.host == host; });
-    const bool named = same && !host.empty();
+    std::uint32_t ranks = 0;
+    std::size_t named = 0;
+    std::set<std::string_view> hosts;
     std::set<unsigned> senders;
     std::set<unsigned> receivers;
     for (const auto& process : log.processes) {
+        ranks = std::max(ranks, process.ranks);
         senders.insert(process.senders.begin(), process.senders.end());
         receivers.insert(process.receivers.begin(), process.receivers.end());
+        if (!process.host.empty()) {
+            hosts.insert(process.host);
+            ++named;
+        }
     }
-    const bool ring_closes =
-        senders.size() > 1 && senders.size() >= ranks && senders == receivers && (ranks > 0 ? same : named);
-    return ring_closes || (named && ranks > 0 && log.processes.size() >= ranks);
+    const bool ring_closes = senders.size() > 1 && senders.size() >= ranks && senders == receivers;
+    return hosts.size() == 1 ? ring_closes || (ranks > 0 && named >= ranks) : hosts.empty() && ranks > 0 && ring_closes;
 }
 
 } // namespace

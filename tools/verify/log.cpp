@@ -205,24 +205,17 @@ std::string table_of(const std::vector<NcclProcess>& processes, bool all) {
 /// Returns a line like "NCCL 2.28.9, 16 processes on 2 hosts".
 std::string heading(const NcclLog& log) {
     std::set<std::string_view> hosts;
-    std::size_t named = 0;
     for (const auto& process : log.processes) {
-        if (!process.host.empty()) {
-            hosts.insert(process.host);
-            ++named;
-        }
+        hosts.insert(process.host);
     }
-    std::vector<std::string> parts;
-    const auto add = [&](std::size_t number, const std::string& where) {
-        if (number > 0) {
-            parts.push_back(format_text("{} process{} {}", number, number == 1 ? "" : "es", where));
-        }
-    };
-    add(named, "on " + format_count(hosts.size(), "host"));
-    add(log.processes.size() - named, "whose host is not in the log");
-    return parts.empty()
-               ? ""
-               : format_text("NCCL {}, {}\n", log.version.empty() ? "of unknown version" : log.version, joined(parts));
+    const auto number = log.processes.size();
+    if (number == 0) {
+        return "";
+    }
+    const auto unnamed = hosts.erase("") == 0 ? 0 : std::ranges::count(log.processes, "", &NcclProcess::host);
+    return format_text("NCCL {}, {} process{}{}{}\n", log.version.empty() ? "of unknown version" : log.version, number,
+                       number == 1 ? "" : "es", hosts.empty() ? "" : " on " + format_count(hosts.size(), "host"),
+                       unnamed == 0 ? "" : format_text(", {} of unknown host", unnamed));
 }
 
 /// Returns a line like "RDMA USED: 96 connections over RDMA, GPUDirect on (evidence D: NCCL's logs alone)".
@@ -292,23 +285,15 @@ Error error_of(const std::string& name, int number) {
     return {format_text("{}: {}{}", printable(name), std::strerror(number), hint), number};
 }
 
-/// Fills the block as far as the file goes. Returns the number of bytes.
+/// Fills the block as far as the file goes. Returns the number of bytes. An error behind them comes again.
 Result<std::size_t> read_block(int descriptor, std::string& block) {
     std::size_t size = 0;
-    while (size < block.size()) {
-        const auto count = ::read(descriptor, block.data() + size, block.size() - size);
-        if (count < 0 && errno == EINTR) {
-            continue;
-        }
-        if (count < 0 && size == 0) { // an error behind other bytes comes again
-            return tl::unexpected(Error{"", errno});
-        }
-        if (count <= 0) {
-            break;
-        }
-        size += static_cast<std::size_t>(count);
+    ssize_t count = 1;
+    while (count > 0 && size < block.size()) {
+        count = ::read(descriptor, block.data() + size, block.size() - size);
+        size += count > 0 ? static_cast<std::size_t>(count) : 0;
     }
-    return size;
+    return count < 0 && size == 0 ? Result<std::size_t>(fail("", errno)) : size;
 }
 
 Result<void> read_descriptor(int descriptor, const std::string& name, NcclLogReader& reader) {

@@ -120,6 +120,7 @@ TEST(LogVerdict, ARingInsideOneHostIsOneNode) {
     EXPECT_EQ(verdict("n1", "n1"), Verdict::Idle);
     EXPECT_EQ(verdict("n1", "n2"), Verdict::Unknown);
     EXPECT_EQ(verdict("(none)", "(none)"), Verdict::Unknown);
+    EXPECT_EQ(verdict("n1", "n1", "[0] NCCL INFO Bootstrap : Using eth0:10.0.0.1<0>\n"), Verdict::Idle); // cut off
     EXPECT_EQ(verdict("n1", "n1", "n1:1:1 [0] NCCL INFO comm 0x1 rank 0 nranks 4 cudaDev 0 - Init COMPLETE\n"),
               Verdict::Idle);
     EXPECT_EQ(verdict("n1", "n1", "n1:1:1 [0] NCCL INFO comm 0x1 rank 0 nranks 8 cudaDev 0 - Init COMPLETE\n"),
