@@ -64,6 +64,9 @@ constexpr std::string_view gid_changed = "a GID table changed while the ranks ra
 constexpr std::string_view fatal_event =
     "an HCA reported a fatal error while the ranks ran: see the kernel's log of the node";
 constexpr std::string_view after_event = "a communicator ended after a fatal error of its HCA";
+constexpr std::string_view flushed = // the status of all other work on a queue pair that failed
+    "a transfer was given up (completion status 5) after another one failed: the log of another rank has the first "
+    "error";
 constexpr std::string_view peer_left = "a peer closed its connection: the log of another rank has the first error";
 
 // Sources: NCCL src/transport/net_ib*.cc, net_socket.cc, src/misc/socket.cc, ibvwrap.cc, ibvsymbols.cc,
@@ -192,6 +195,7 @@ constexpr auto completion_causes = std::to_array<Numbered>({
     {4, "IBV_WC_LOC_PROT_ERR",
      "memory was not registered as it was used (completion status 4): GPUDirect of driver and HCA may not fit; "
      "try NCCL_NET_GDR_LEVEL=LOC"},
+    {5, "IBV_WC_WR_FLUSH_ERR", flushed},
     {10, "IBV_WC_REM_ACCESS_ERR",
      "a peer's memory could not be accessed (completion status 10): GPUDirect of driver and HCA may not fit; "
      "try NCCL_NET_GDR_LEVEL=LOC"},
@@ -201,10 +205,6 @@ constexpr auto completion_causes = std::to_array<Numbered>({
     {13, "IBV_WC_RNR_RETRY_EXC_ERR",
      "a peer was not ready to receive (completion status 13): it hangs or died, or NCCL's versions differ"},
 });
-// Only a consequence of another error: the status of all other work on a queue pair that failed.
-constexpr Numbered flushed = {5, "IBV_WC_WR_FLUSH_ERR",
-                              "a transfer was given up (completion status 5) after another one failed: the log of "
-                              "another rank has the first error"};
 constexpr std::string_view completion_other = "a transfer over RDMA failed: see NCCL's message \"Got completion\"";
 
 constexpr auto event_causes = std::to_array<Cause>({
@@ -213,12 +213,12 @@ constexpr auto event_causes = std::to_array<Cause>({
     {"fatal", fatal_event},
 });
 
-constexpr std::array consequences = {no_transport, ofi_start, flushed.text, after_event, peer_left};
+constexpr std::array consequences = {no_transport, ofi_start, flushed, after_event, peer_left};
 // No error, and so no reason for one.
 constexpr std::array mild = {no_peer_memory_cause, too_far_cause, not_fused};
 // Beside those of queue pairs and completions.
-constexpr std::array endings = {memlock,      gpu_not_registered, unlike_links, modify_other, completion_other,
-                                flushed.text, ofi_transfer,       fatal_event,  after_event};
+constexpr std::array endings = {gpu_not_registered, unlike_links, modify_other, completion_other,
+                                ofi_transfer,       fatal_event,  after_event};
 
 std::optional<std::string_view> find_cause(std::span<const Cause> causes, std::string_view text) {
     const auto found = std::ranges::find_if(causes, [&](const Cause& cause) {
@@ -255,9 +255,6 @@ std::string_view modify_cause(std::string_view text) {
 std::string_view completion_cause(std::string_view text) {
     auto number = number_behind(text, "status=");
     number = number ? number : number_behind(text, "with error ");
-    if (number ? *number == flushed.number : text.find(flushed.phrase) != std::string_view::npos) {
-        return flushed.text;
-    }
     return find_numbered(completion_causes, number, text, completion_other);
 }
 
@@ -321,7 +318,6 @@ std::vector<KnownCause> known_causes() {
     add("WARN ", warn_causes);
     add_numbered("ibv_modify_qp failed with ", modify_causes, modify_other);
     add_numbered("Got completion ... status=", completion_causes, completion_other);
-    rows.push_back({format_text("Got completion ... status={} {}", flushed.number, flushed.phrase), flushed.text});
     add("async event: ", event_causes);
     return rows;
 }

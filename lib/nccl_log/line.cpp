@@ -165,8 +165,7 @@ std::size_t time_before(std::string_view before, std::string_view host) {
         const auto size = zone_size(zone);
         const auto behind = zone.substr(size);
         // Behind a blank a name may be the host's own: "12:00:00 EST-node1".
-        const bool may_be_host = blank && size > 0 && is_name_character(zone.front()) && zone.front() != '-' &&
-                                 (size == 1 || behind.empty() || behind.front() < 'a' || behind.front() > 'z');
+        const bool may_be_host = blank && zone >= "A" && (size == 1 || behind < "a");
         end = may_be_host ? end : text.size() - behind.size();
         return end > near && end < text.size() ? end - near : 0;
     }
