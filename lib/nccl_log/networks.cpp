@@ -75,16 +75,10 @@ const KnownName* find_name(std::span<const KnownName> table, std::string_view na
 
 } // namespace
 
-std::span<const KnownName> known_networks() {
-    return networks;
-}
-
-std::span<const KnownName> known_providers() {
-    return providers;
-}
-
-std::span<const KnownName> known_libraries() {
-    return libraries;
+std::span<const KnownName> known_names(NameKind kind) {
+    return kind == NameKind::Network    ? std::span<const KnownName>(networks)
+           : kind == NameKind::Provider ? std::span<const KnownName>(providers)
+                                        : std::span<const KnownName>(libraries);
 }
 
 const KnownName* find_network(std::string_view name) {

@@ -19,12 +19,13 @@ struct KnownName {
     std::string_view source;
 };
 
-/// Networks: X in "Using network X" and "via NET/X/0".
-std::span<const KnownName> known_networks();
-/// Providers of libfabric: X in "NET/OFI Selected Provider is X".
-std::span<const KnownName> known_providers();
-/// Plugins: what the name or the path of their library holds.
-std::span<const KnownName> known_libraries();
+enum class NameKind {
+    Network,  ///< X in "Using network X" and "via NET/X/0"
+    Provider, ///< of libfabric: X in "NET/OFI Selected Provider is X"
+    Plugin,   ///< what the name or the path of its library holds
+};
+
+std::span<const KnownName> known_names(NameKind kind);
 
 /// Returns nullptr for a name that is not in the table.
 const KnownName* find_network(std::string_view name);

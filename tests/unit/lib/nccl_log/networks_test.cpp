@@ -91,9 +91,9 @@ TEST(NcclLogTables, AreInDoc) {
         const auto old = exchange_rows(text, header, rows);
         EXPECT_TRUE(update || old == rows) << path << ": " << header << ": UPDATE_TABLES=1 writes it anew (see above)";
     };
-    expect("| network | carried by | what | source |", rows_of(known_networks()));
-    expect("| provider | carried by | what | source |", rows_of(known_providers()));
-    expect("| plugin | carried by | what | source |", rows_of(known_libraries()));
+    expect("| network | carried by | what | source |", rows_of(known_names(NameKind::Network)));
+    expect("| provider | carried by | what | source |", rows_of(known_names(NameKind::Provider)));
+    expect("| plugin | carried by | what | source |", rows_of(known_names(NameKind::Plugin)));
     expect("| message | cause |", rows_of_causes());
     if (update) {
         std::ofstream(path) << joined(text, "\n");
