@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lib/nccl_log/messages.h"
 
+#include "lib/base/lists.h"
 #include "lib/base/text.h"
 
 #include <algorithm>
@@ -69,8 +70,8 @@ std::size_t escape_size(std::string_view text) {
     return std::min(size, text.size());
 }
 
-/// Removes an escaped character, as JSON, C or rsyslog write it, from the front, and appends it to `plain`. Returns
-/// false if there is none.
+/// Removes an escaped character, as JSON, C or rsyslog write it, from the front, and appends it to `plain`, or '|' for
+/// a character of a frame (U+2500 to U+257F). Returns false if there is none.
 bool take_escaped(std::string_view& text, std::string& plain) {
     struct Escaped {
         std::string_view written;
@@ -92,11 +93,16 @@ bool take_escaped(std::string_view& text, std::string& plain) {
         text.remove_prefix(found->written.size());
         return true;
     }
+    if (text.starts_with("\xe2\x94") || text.starts_with("\xe2\x95")) {
+        plain.push_back('|');
+        text.remove_prefix(std::min<std::size_t>(text.size(), 3));
+        return true;
+    }
     const auto code = parse_number<std::uint16_t>(text.substr(std::min<std::size_t>(text.size(), 2), 4), 16);
     if (!code || !text.starts_with("\\u") || text.size() < 6) {
         return false;
     }
-    plain.append(*code < 0x80 ? std::string(1, static_cast<char>(*code)) : *code >> 8 == 0x25 ? "\u2502" : "?");
+    plain.push_back(*code < 0x80 ? static_cast<char>(*code) : *code >> 8 == 0x25 ? '|' : '?');
     text.remove_prefix(6);
     return true;
 }
@@ -121,12 +127,6 @@ std::string_view quoted_around(std::string_view line, std::size_t at) {
         ++end;
     }
     return line.substr(begin, end - begin);
-}
-
-/// Returns true if the text ends with a character of a frame (U+2500 to U+257F).
-bool ends_with_frame(std::string_view text) {
-    const auto end = text.substr(text.size() - std::min<std::size_t>(text.size(), 3));
-    return end.starts_with("\xe2\x94") || end.starts_with("\xe2\x95");
 }
 
 /// Returns true if the text begins like `form`, in which '0' stands for any digit and '+' for either sign.
@@ -340,21 +340,12 @@ std::uint64_t take_repetition(std::string_view& line) {
 }
 
 bool take_frame(std::string_view& line) {
-    constexpr std::string_view bars = "|#*!";
-    if (line.empty() || is_name_character(line.back())) {
-        return false;
-    }
+    constexpr std::string_view bars = "#*!"; // of banners, on both sides
     const auto text = trim(line);
-    auto inside = text;
-    while (ends_with_frame(inside)) {
-        inside.remove_suffix(3);
-    }
-    if (text.size() > 1 && text.front() == text.back() && bars.find(text.front()) != std::string_view::npos) {
-        inside.remove_suffix(1);
-    }
-    if (inside.size() == text.size()) {
+    if (text.size() < 2 || (text.back() != '|' && (text.back() != text.front() || !contains(bars, text.back())))) {
         return false;
     }
+    const auto inside = text.substr(0, text.size() - 1);
     line = trim(inside);
     return !inside.ends_with("  ");
 }

@@ -146,7 +146,7 @@ TEST(NcclLogLine, ColoursAndOtherEscapesAreTakenOut) {
     EXPECT_EQ(plain("\x1b]0;title\a\x1b]8;;http://x\x1b\\link\x1b(B\x1b[m\x1bM\x1b]cut"), "linkcut");
     EXPECT_EQ(plain(R"(^[[32ma\x1b[0mb\033[1;36mc\e[md\u001b[0me#033[0mf[32mg)"), "abcdefg");
     EXPECT_EQ(plain(R"(C:\eigen ^x [mlx5_0] [1] #03)"), R"(C:\eigen ^x [mlx5_0] [1] #03)");
-    EXPECT_EQ(plain(R"(a\nb#012c\u003c0\u003e\u2502\u12)"), "a\nb\nc<0>\u2502\\u12");
+    EXPECT_EQ(plain(R"(a\nb#012c\u003c0\u003e\u2502\u12)"), "a\nb\nc<0>|\\u12");
 }
 
 /// Each has one process, on n01, with one fact.
