@@ -258,15 +258,14 @@ std::string log_hint(const LogEvidence& evidence) {
 std::string log_text(const JudgedLog& judged, bool all) {
     const auto& [log, evidence, verdict, all_read] = judged;
     std::string text = heading(log) + table_of(log.processes, all) + verdict_text(judged);
-    for (const auto& why : verdict.why) {
-        text += folded(why);
-    }
-    for (const auto& cause : evidence.causes) {
-        text += folded("cause: " + cause);
-    }
-    for (const auto& note : log.notes) {
-        text += folded("note: " + note);
-    }
+    const auto add = [&](std::string_view title, const auto& sentences) {
+        for (const auto& sentence : sentences) {
+            text += folded(format_text("{}{}", title, sentence));
+        }
+    };
+    add("", verdict.why);
+    add("cause: ", evidence.causes);
+    add("note: ", log.notes);
     const std::pair<std::uint64_t, std::string_view> counts[] = {
         {log.cut_lines, "longer than 16 KiB: the rest was not read"},
         {log.repeated_lines, "left out by Ray as repetitions: set RAY_DEDUP_LOGS=0 to see all"},
