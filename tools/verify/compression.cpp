@@ -21,6 +21,14 @@
 
 namespace rdma_nccl {
 
+/// A kind of compression, known by the bytes at the start of a file.
+struct Compression {
+    std::string_view magic;
+    const char* name;                                ///< "gzip"
+    const char* program;                             ///< prints such a file decompressed, "zcat"
+    Result<std::unique_ptr<Decompressor>> (*load)(); ///< of the library; fails with an empty text if there is none
+};
+
 namespace {
 
 constexpr std::size_t block_size = std::size_t{256} << 10;
@@ -215,20 +223,19 @@ constexpr auto compressions = std::to_array<Compression>({{"\x1f\x8b", "gzip", "
 
 } // namespace
 
-const Compression* compression_of(std::string_view first_bytes) {
-    const auto* const found =
+Opened Decompressor::open(std::string_view first_bytes) {
+    const auto* const compression =
         std::ranges::find_if(compressions, [&](const auto& one) { return first_bytes.starts_with(one.magic); });
-    return found == compressions.end() ? nullptr : found;
-}
-
-Opened Decompressor::open(const Compression& compression) {
-    auto opened = compression.load();
+    if (compression == compressions.end()) {
+        return nullptr;
+    }
+    auto opened = compression->load();
     if (!opened) {
         const auto& why = opened.error().message;
-        return fail(format_text("compressed with {}: {}{}{}", compression.name, why, why.empty() ? "" : "; or ",
-                                piped(compression)));
+        return fail(format_text("compressed with {}: {}{}{}", compression->name, why, why.empty() ? "" : "; or ",
+                                piped(*compression)));
     }
-    (*opened)->compression_ = &compression;
+    (*opened)->compression_ = compression;
     (*opened)->buffer_.resize(block_size);
     return opened;
 }

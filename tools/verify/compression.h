@@ -15,20 +15,7 @@
 
 namespace rdma_nccl {
 
-class Decompressor;
-
-/// A kind of compression, known by the bytes at the start of a file.
-struct Compression {
-    std::string_view magic;
-    const char* name;                                ///< "gzip"
-    const char* program;                             ///< prints such a file decompressed, "zcat"
-    Result<std::unique_ptr<Decompressor>> (*load)(); ///< of the library; fails with an empty text if there is none
-};
-
-/// Returns the compression of a file by its first bytes, at least longest_magic if it has so many; nullptr if it has
-/// none.
-const Compression* compression_of(std::string_view first_bytes);
-inline constexpr std::size_t longest_magic = 6;
+struct Compression;
 
 /// Decompresses a file that comes in pieces of any size.
 class Decompressor {
@@ -40,8 +27,9 @@ public:
     Decompressor& operator=(const Decompressor&) = delete;
     virtual ~Decompressor() = default;
 
-    /// Fails if the library is missing, with what to do instead.
-    static Result<std::unique_ptr<Decompressor>> open(const Compression& compression);
+    /// Returns what reads a file with these first bytes (at least 5, if it has so many): nullptr for one that is not
+    /// compressed. Fails if it is and the library is missing, with what to do instead.
+    static Result<std::unique_ptr<Decompressor>> open(std::string_view first_bytes);
 
     /// Gives what the bytes become to `sink`, in pieces of at most 256 KiB. Fails if the data are damaged, need more
     /// than 256 MiB of memory, or become far larger than any log does (a decompression bomb); `sink` then has what was

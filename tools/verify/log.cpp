@@ -309,8 +309,8 @@ Result<void> read_descriptor(int descriptor, const std::string& name, NcclLogRea
             return tl::unexpected(error_of(name, size.error().os_error));
         }
         const auto bytes = std::string_view(block).substr(0, *size);
-        if (const auto* const compression = first ? compression_of(bytes) : nullptr) {
-            auto opened = Decompressor::open(*compression);
+        if (first) {
+            auto opened = Decompressor::open(bytes);
             if (!opened) {
                 return with_name(opened.error());
             }
