@@ -247,7 +247,7 @@ std::string folded(std::string_view sentence) {
 
 /// Says how to get a log that tells more. What NCCL_DEBUG=INFO prints, a log that has it may lack for another reason.
 std::string log_hint(const LogEvidence& evidence) {
-    if (evidence.info && !evidence.networks.empty()) {
+    if (evidence.info && !evidence.networks.empty() && evidence.other == 0) {
         return "";
     }
     return format_text("to see more: {}NCCL_DEBUG_SUBSYS=INIT,BOOTSTRAP,ENV,NET,GRAPH\n{}",
