@@ -145,13 +145,8 @@ struct Fabric {
     }
     /// Returns the GPUs on the bus: of the partitions of one, the first.
     [[nodiscard]] std::vector<Gpu> cards() const {
-        std::vector<Gpu> all;
-        for (const auto& gpu : gpus) {
-            if (find_by(all, &Gpu::pci, gpu.pci) == nullptr) {
-                all.push_back(gpu);
-            }
-        }
-        return all;
+        std::set<std::string_view> seen;
+        return selected(gpus, [&seen](const Gpu& gpu) { return seen.insert(gpu.pci).second; });
     }
     /// Returns nullptr if there is none of that name.
     [[nodiscard]] const Hca* find_hca(std::string_view name) const { return find_by(hcas, &Hca::name, name); }

@@ -2,10 +2,8 @@
 #include "lib/topology/gpu_links.h"
 
 #include "lib/base/dynamic_symbols.h"
-#include "lib/base/forked_worker.h"
 #include "lib/base/format.h"
 #include "lib/base/lists.h"
-#include "lib/base/text.h"
 #include "lib/fabric/readers.h"
 
 #include <algorithm>
@@ -23,17 +21,17 @@ std::vector<GpuLink> xgmi_links(const SysRoot& root, std::span<const Gpu> gpus) 
     constexpr std::uint64_t xgmi = 11; // amdkfd/kfd_crat.h, CRAT_IOLINK_TYPE_XGMI
     std::vector<GpuLink> links;
     for (const auto& gpu : gpus) {
-        const auto directory = gpu.kfd_node ? format_text("{}/{}/io_links", kfd_nodes, *gpu.kfd_node) : "";
+        if (!gpu.kfd_node) {
+            continue;
+        }
+        const auto directory = format_text("{}/{}/io_links", kfd_nodes, *gpu.kfd_node);
         for (const auto& name : root.list(directory).value_or(std::vector<std::string>{})) {
             const auto link = root.read(format_text("{}/{}/properties", directory, name)).value_or("");
-            const auto* const peer =
-                find_by(gpus, &Gpu::kfd_node, std::optional(static_cast<unsigned>(kfd_number(link, "node_to"))));
-            const bool known = peer != nullptr && std::ranges::any_of(links, [&](const GpuLink& other) {
-                                   return other.gpu == gpu.pci && other.peer == peer->pci;
-                               });
+            const std::optional peer_node(static_cast<unsigned>(kfd_number(link, "node_to")));
+            const auto* const peer = find_by(gpus, &Gpu::kfd_node, peer_node);
             // Both ends tell of a link, and each partition of a card.
-            if (peer != nullptr && gpu.pci < peer->pci && !known && kfd_number(link, "type") == xgmi) {
-                links.push_back({gpu.pci, peer->pci, GpuLink::Kind::Xgmi, 0});
+            if (peer != nullptr && gpu.pci < peer->pci && kfd_number(link, "type") == xgmi) {
+                add_once(links, {gpu.pci, peer->pci, GpuLink::Kind::Xgmi, 0});
             }
         }
     }
@@ -77,43 +75,45 @@ std::map<std::string, unsigned> count_nvlinks(const Nvml& nvml, Nvml::Device dev
     return counts;
 }
 
-/// For a child: NVML asks the driver, which hangs where a GPU does. Returns lines "GPU COUNT PEER".
-std::string nvlinks_text(std::span<const Gpu> gpus) {
+struct NvLinks {
+    static constexpr std::string_view message_name = "nvlinks";
+    std::vector<GpuLink> links;
+};
+
+void fields(auto& f, Is<NvLinks> auto& m) {
+    constexpr std::size_t most_links = 10'000;
+    f("links", m.links, most_links);
+}
+
+/// For a child: NVML asks the driver, which hangs where a GPU does.
+NvLinks ask_nvml(std::span<const Gpu> gpus) {
     const auto nvml = load_functions<Nvml>("libnvidia-ml.so.1", "", "");
-    std::string text;
+    NvLinks found;
     if (!nvml || nvml->init() != 0) {
-        return text;
+        return found;
     }
     for (const auto& gpu : gpus) {
         Nvml::Device device = nullptr;
         if (nvml->find(gpu.pci.c_str(), &device) == 0) {
             for (const auto& [peer, count] : count_nvlinks(*nvml, device)) {
-                text += format_text("{} {} {}\n", gpu.pci, count, peer);
+                found.links.push_back({gpu.pci, peer, GpuLink::Kind::NvLink, count});
             }
         }
     }
-    return text;
-}
-
-std::vector<GpuLink> nvlinks(std::span<const Gpu> gpus, std::chrono::milliseconds limit) {
-    auto child = ChildText::start([gpus] { return nvlinks_text(gpus); }, {}, Inherit::Few);
-    const auto said = child ? child->finish(std::chrono::steady_clock::now() + limit) : std::nullopt;
-    const std::string text = said.value_or("");
-    std::vector<GpuLink> links;
-    for (const auto line : split(text, '\n')) {
-        if (const auto words = split_words(line); words.size() >= 2) {
-            links.push_back({std::string(words[0]), std::string(words.size() > 2 ? words[2] : ""),
-                             GpuLink::Kind::NvLink, parse_number<unsigned>(words[1]).value_or(0)});
-        }
-    }
-    return links;
+    return found;
 }
 
 } // namespace
 
 std::vector<GpuLink> read_gpu_links(const SysRoot& root, std::span<const Gpu> gpus, std::chrono::milliseconds limit) {
-    const bool any_nvidia = find_by(gpus, &Gpu::vendor, "nvidia") != nullptr;
-    return !any_nvidia ? xgmi_links(root, gpus) : root.is_live() ? nvlinks(gpus, limit) : std::vector<GpuLink>();
+    if (find_by(gpus, &Gpu::vendor, "nvidia") == nullptr) {
+        return xgmi_links(root, gpus);
+    }
+    if (!root.is_live()) {
+        return {};
+    }
+    auto child = ChildValue<NvLinks>::start([gpus] { return ask_nvml(gpus); });
+    return child.finish(std::chrono::steady_clock::now() + limit).value_or(NvLinks()).links;
 }
 
 } // namespace rdma_nccl

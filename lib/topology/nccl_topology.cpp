@@ -16,34 +16,13 @@ namespace rdma_nccl {
 namespace {
 
 struct Element {
-    std::string_view name;
-    std::vector<std::pair<std::string_view, std::string_view>> attributes;
+    std::string_view tag;
     std::vector<Element> parts;
 
-    /// Returns "" for an attribute that it does not have.
-    [[nodiscard]] std::string_view get(std::string_view key) const {
-        const auto found = std::ranges::find(attributes, key, [](const auto& attribute) { return attribute.first; });
-        return found == attributes.end() ? std::string_view() : found->second;
-    }
+    [[nodiscard]] std::string_view name() const { return tag_name(tag); }
+    [[nodiscard]] std::string_view get(std::string_view key) const { return attribute(tag, key); }
     [[nodiscard]] const Element* find(std::string_view part) const { return find_by(parts, &Element::name, part); }
 };
-
-Element element_of(std::string_view tag) {
-    const auto end = std::min(tag.find_first_of(" \t\r\n/"), tag.size());
-    Element element{tag.substr(0, end), {}, {}};
-    tag.remove_prefix(end);
-    for (auto equal = tag.find('='); equal != std::string_view::npos; equal = tag.find('=')) {
-        const auto key = trim(tag.substr(0, equal));
-        tag = trim(tag.substr(equal + 1));
-        const auto last = tag.empty() ? std::string_view::npos : tag.find(tag.front(), 1);
-        if (last == std::string_view::npos) {
-            break;
-        }
-        element.attributes.emplace_back(key, tag.substr(1, last - 1));
-        tag.remove_prefix(last + 1);
-    }
-    return element;
-}
 
 /// Reads the first element with all below it.
 Result<Element> parse_element(std::string_view text) {
@@ -52,13 +31,13 @@ Result<Element> parse_element(std::string_view text) {
     std::vector<Element> open;
     for (std::size_t count = 0; const auto tag = next_tag(text); ++count) {
         if (tag->starts_with('/')) {
-            if (open.empty() || open.back().name != trim(tag->substr(1))) {
+            if (open.empty() || open.back().name() != trim(tag->substr(1))) {
                 return fail(format_text("<{}> closes nothing: it is damaged", printable(*tag, 40)));
             }
         } else if (count == most_elements || open.size() == deepest) {
             return fail(format_text("it has more than {} elements, or deeper than {}", most_elements, deepest));
         } else {
-            open.push_back(element_of(*tag));
+            open.push_back({*tag, {}});
             if (!tag->ends_with('/')) {
                 continue;
             }
@@ -70,7 +49,8 @@ Result<Element> parse_element(std::string_view text) {
         }
         open.back().parts.push_back(std::move(closed));
     }
-    return fail(format_text("it ends within <{}>: it is cut off", printable(open.empty() ? "" : open.back().name, 40)));
+    return fail(
+        format_text("it ends within <{}>: it is cut off", printable(open.empty() ? "" : open.back().name(), 40)));
 }
 
 /// Parses the kernel's "0000ffff,ffffffff": hexadecimal words of 32 bits, the lowest last.
@@ -120,7 +100,7 @@ public:
         machine_.name = printable(system.get("name"), 64);
         std::set<std::string_view> hosts; // several, fused, where NVLink goes beyond a node (MNNVL)
         for (const auto& cpu : system.parts) {
-            if (cpu.name == "cpu") {
+            if (cpu.name() == "cpu") {
                 hosts.insert(cpu.get("host_hash"));
                 if (cpu.get("host_hash") == system.find("cpu")->get("host_hash")) {
                     read_cpu(cpu);
@@ -130,20 +110,15 @@ public:
         if (!problem_.empty() || hosts.empty()) {
             return fail(hosts.empty() ? "there is no <cpu> in <system>" : problem_);
         }
-        if (hosts.size() > 1) {
-            machine_.notes.push_back(format_text("the file has {} hosts: this is the first", hosts.size()));
-        }
-        if (nameless_ > 0) {
-            machine_.notes.push_back(
-                format_text("the file does not name {}: shown by PCI address", format_count(nameless_, "NIC")));
-        }
-        if (unknown_ > 0) {
-            machine_.notes.push_back(
-                format_text("the file does not tell what {} are: left out", format_count(unknown_, "PCI device")));
-        }
-        if (overlap_) {
-            machine_.notes.push_back("NUMA nodes have CPUs in common in the file: those of the first count");
-        }
+        const auto note = [&](bool said, std::string text) {
+            machine_.notes.insert(machine_.notes.end(), said ? 1U : 0U, std::move(text));
+        };
+        note(hosts.size() > 1, format_text("the file has {} hosts: this is the first", hosts.size()));
+        note(nameless_ > 0,
+             format_text("the file does not name {}: shown by PCI address", format_count(nameless_, "NIC")));
+        note(unknown_ > 0,
+             format_text("the file does not tell what {} are: left out", format_count(unknown_, "PCI device")));
+        note(overlap_, "NUMA nodes have CPUs in common in the file: those of the first count");
         std::ranges::stable_sort(gpus_, {}, [](const auto& entry) { return entry.first; });
         machine_.fabric.gpus = mapped(gpus_, [](const auto& entry) { return entry.second; });
         keep_one_vendor(machine_.fabric.gpus);
@@ -172,9 +147,9 @@ private:
 
     void read_parts(const Element& element, const Location& location) {
         for (const auto& part : element.parts) {
-            if (part.name == "pci") {
+            if (part.name() == "pci") {
                 read_pci(part, location);
-            } else if (part.name == "nic") {
+            } else if (part.name() == "nic") {
                 std::ranges::for_each(part.parts, [&](const Element& net) { add_net(net, element, location); });
             }
         }
@@ -232,9 +207,9 @@ private:
         order = number_in(element->get("dev")).value_or(order);
         gpu.vendor = element->get("gcn").empty() ? gpu.vendor : "amd";
         for (const auto& link : element->parts) {
-            const bool xgmi = link.name == "xgmi";
+            const bool xgmi = link.name() == "xgmi";
             const auto target = link.get("tclass");
-            if (xgmi || (link.name == "nvlink" && target != "0x068001")) { // that is a CPU's
+            if (xgmi || (link.name() == "nvlink" && target != "0x068001")) { // that is a CPU's
                 machine_.topology.gpu_links.push_back(
                     {address, xgmi || is_gpu(target) ? address_in(link.get("target")) : "",
                      xgmi ? GpuLink::Kind::Xgmi : GpuLink::Kind::NvLink,
@@ -246,7 +221,7 @@ private:
     void add_net(const Element& net, const Element& pci, const Location& location) {
         const auto name = printable(net.get("name"), 64);
         const auto guid = number_in(net.get("guid"));
-        if (net.name != "net" || name.empty()) {
+        if (net.name() != "net" || name.empty()) {
             return;
         }
         if (guid && *guid < 0x10000) { // net_socket.cc has no GUID: it gives the device's number

@@ -48,6 +48,7 @@ struct GpuLink {
 
     /// Returns the word of `nvidia-smi topo -m`, "NV12"; "NV" if the number is not known; "XGMI".
     [[nodiscard]] std::string word() const;
+    friend bool operator==(const GpuLink&, const GpuLink&) = default;
 };
 
 struct Topology {

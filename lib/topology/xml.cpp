@@ -36,10 +36,28 @@ std::optional<std::string_view> next_tag(std::string_view& text) {
     }
 }
 
+std::string_view tag_name(std::string_view tag) {
+    return tag.substr(0, tag.find_first_of(" \t\r\n/"));
+}
+
+std::string_view attribute(std::string_view tag, std::string_view key) {
+    tag.remove_prefix(tag_name(tag).size());
+    for (auto equal = tag.find('='); equal != std::string_view::npos; equal = tag.find('=')) {
+        const auto name = trim(tag.substr(0, equal));
+        tag = trim(tag.substr(equal + 1));
+        const auto last = tag.empty() ? std::string_view::npos : tag.find(tag.front(), 1);
+        if (last == std::string_view::npos || name == key) {
+            return last == std::string_view::npos ? "" : tag.substr(1, last - 1);
+        }
+        tag.remove_prefix(last + 1);
+    }
+    return "";
+}
+
 Result<XmlMachine> read_xml(const std::string& text) {
     std::string_view rest = text;
     const auto tag = next_tag(rest).value_or("");
-    const auto root = tag.substr(0, tag.find_first_of(" \t\r\n/"));
+    const auto root = tag_name(tag);
     if (root == "topology" || root == "root") { // hwloc's name before 1.0
         return read_hwloc_xml(text);
     }

@@ -17,6 +17,10 @@ inline constexpr std::size_t longest_xml = 100'000'000;
 /// Returns the next tag of XML without its brackets, `pci busid="..." /`, and moves `text` behind it. Skips text,
 /// comments and declarations. Returns nullopt at the end, or where a tag is cut off.
 std::optional<std::string_view> next_tag(std::string_view& text);
+/// Returns "pci" of such a tag.
+std::string_view tag_name(std::string_view tag);
+/// Returns the value of an attribute of such a tag; "" if it does not have it.
+std::string_view attribute(std::string_view tag, std::string_view key);
 
 /// Reads either kind, which the root element tells.
 Result<XmlMachine> read_xml(const std::string& text);

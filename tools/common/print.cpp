@@ -2,6 +2,7 @@
 #include "tools/common/print.h"
 
 #include "lib/base/format.h"
+#include "lib/base/text.h"
 
 #include <cerrno>
 #include <chrono>
@@ -34,6 +35,22 @@ std::string titled_lines(std::string_view title, const std::vector<std::string>&
         text += format_text("{}: {}\n", title, line);
     }
     return text;
+}
+
+std::string folded(std::string line, std::string_view text, std::size_t indent) {
+    std::string lines;
+    std::string_view gap;
+    for (const auto word : split_words(text)) {
+        if (!gap.empty() && line.size() + gap.size() + word.size() > most_columns) {
+            lines += line + "\n";
+            line.assign(indent, ' ');
+            gap = "";
+        }
+        line += gap;
+        line += word;
+        gap = " ";
+    }
+    return lines + line + "\n";
 }
 
 void print_out(std::string_view text) {

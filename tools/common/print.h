@@ -11,6 +11,11 @@ namespace rdma_nccl {
 
 /// Returns a line "TITLE: TEXT" for each text.
 std::string titled_lines(std::string_view title, const std::vector<std::string>& texts);
+/// The width of outputs for people.
+inline constexpr std::size_t most_columns = 100;
+/// Returns `line`, with the words of the text after it, as lines of at most that width; all but the first begin with
+/// `indent` blanks.
+std::string folded(std::string line, std::string_view text, std::size_t indent);
 /// Writes the whole text to stdout.
 void print_out(std::string_view text);
 /// Flushes print_out() and std::cout. Reports an error and returns false if that fails.

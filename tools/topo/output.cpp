@@ -14,39 +14,19 @@ namespace rdma_nccl {
 namespace {
 
 constexpr std::string_view indent = "  ";
-constexpr std::size_t most_columns = 100;
-
-/// Returns "LABEL  TEXT", with the text in lines that all begin at column `at`.
-std::string hanging(std::string_view label, std::string_view text, std::size_t at) {
-    std::string lines;
-    std::string line(label);
-    line.resize(std::max(line.size() + 1, at), ' ');
-    for (const auto word : split_words(text)) {
-        if (line.size() + word.size() > most_columns && line.size() > at) {
-            lines += line.substr(0, line.find_last_not_of(' ') + 1) + "\n";
-            line.assign(at, ' ');
-        }
-        line += word;
-        line += ' ';
-    }
-    return lines + line.substr(0, line.find_last_not_of(' ') + 1) + "\n";
-}
 
 /// Returns a CPU list that fits into a table: with the kernel's stride ("0-38:1/2"), else cut.
 std::string cpus_text(const CpuSet& set) {
     constexpr std::size_t longest = 30;
     const auto list = set.list();
     const auto cpus = set.cpus();
-    if (list.size() <= longest || cpus.size() < 3) {
-        return or_dash(printable(list, longest));
-    }
-    const auto step = cpus[1] - cpus[0];
-    for (std::size_t i = 2; i < cpus.size(); ++i) {
-        if (cpus[i] - cpus[i - 1] != step) {
-            return printable(list, longest);
+    if (list.size() > longest && cpus.size() > 2) {
+        auto strided = format_text("{}-{}:1/{}", cpus.front(), cpus.back(), cpus[1] - cpus[0]);
+        if (CpuSet::parse_list(strided) == set) {
+            return strided;
         }
     }
-    return format_text("{}-{}:1/{}", cpus.front(), cpus.back(), step);
+    return or_dash(printable(list, longest));
 }
 
 /// Returns as many names as fit, at least one: "mlx5_0:1,mlx5_1:1,+14".
@@ -179,11 +159,9 @@ std::optional<GpuLink> link_of(const NodePlan& node, std::size_t i, std::size_t 
                                                         : node.places.topology.link_between(one->pci, other->pci);
 }
 
-/// Returns GPUs and ports as rows, GPUs as columns: nodes have fewer GPUs than ports, whose names are longer. Columns
-/// that do not fit follow below.
-std::string distance_matrix(const NodePlan& node) {
+/// Returns GPUs and ports as rows, GPUs as columns: nodes have fewer GPUs than ports, whose names are longer.
+std::vector<TableRow> matrix_rows(const NodePlan& node, const TableRow& gpus) {
     const auto& placed = node.places.placed;
-    const auto gpus = mapped(placed.gpu_ids, [](const std::string& id) { return "GPU" + printable(id, 16); });
     const auto between = gpus.size() > 1 ? between_gpus(node) : DistanceTable();
     std::vector<TableRow> rows = {{""}};
     append(rows.front(), gpus);
@@ -199,21 +177,28 @@ std::string distance_matrix(const NodePlan& node) {
         append(row, mapped(placed.placement.gpu_to_hca,
                            [hca](const auto& distances) { return std::string(distance_word(distances.at(hca))); }));
     }
+    return rows;
+}
+
+/// Returns the matrix in parts of as many columns as fit, one below the other.
+std::string distance_matrix(const NodePlan& node) {
+    const auto gpus =
+        mapped(node.places.placed.gpu_ids, [](const std::string& id) { return "GPU" + printable(id, 16); });
+    const auto rows = matrix_rows(node, gpus);
     constexpr std::size_t gap = 2; // between columns
     const auto width = [](const TableRow& cells) { return std::ranges::max(cells, {}, &std::string::size).size(); };
     const auto labels = width(mapped(rows, [](const TableRow& row) { return row.front(); }));
     const auto fit = (most_columns - indent.size() - std::min(labels, most_columns / 2)) / (width(gpus) + gap);
     std::string text;
     for (std::size_t first = 1; first <= gpus.size(); first += fit) {
-        text += aligned_table(mapped(rows,
-                                     [&](const TableRow& row) {
-                                         TableRow part{row.front()};
-                                         for (auto i = first; i < std::min(first + fit, row.size()); ++i) {
-                                             part.push_back(row[i]);
-                                         }
-                                         return part;
-                                     }),
-                              indent);
+        const auto part_of = [&](const TableRow& row) {
+            TableRow part{row.front()};
+            for (auto i = first; i < std::min(first + fit, row.size()); ++i) {
+                part.push_back(row[i]);
+            }
+            return part;
+        };
+        text += aligned_table(mapped(rows, part_of), indent);
     }
     return text +
            "  PIX: one PCIe switch or card, PXB: several switches, PHB: host bridge, NODE: NUMA node,\n"
@@ -260,7 +245,8 @@ std::string left_out_text(const NodePlan& node) {
     }
     std::string text = rows.empty() ? "" : "\nHCA ports left out\n";
     for (const auto& row : rows) {
-        text += hanging(std::string(indent) + row.port, printable(row.reason, 400), indent.size() + width + 2);
+        auto label = format_text("{}{:<{}}  ", indent, row.port, width);
+        text += folded(label, printable(row.reason, 400), label.size());
     }
     return text;
 }
@@ -298,7 +284,7 @@ std::string nics_text(const NodePlan& node) {
     const auto names = mapped(nics_without_verbs(node), [](const PlainNic& nic) {
         return format_text("{} ({})", printable(nic.name, 32), nic.pci.value_or("no PCI address"));
     });
-    return names.empty() ? "" : "\nNICs without verbs\n" + hanging("", joined(names), indent.size());
+    return names.empty() ? "" : "\nNICs without verbs\n" + folded(std::string(indent), joined(names), indent.size());
 }
 
 } // namespace
