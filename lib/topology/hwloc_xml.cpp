@@ -175,6 +175,7 @@ Result<XmlMachine> read_hwloc_xml(const std::string& text) {
     if (const auto problem = newer_version(text, *hwloc); !problem.empty()) {
         return fail(problem);
     }
+    // Of a process with threads, the child may find a lock taken for good: it then ends with the time limit.
     const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(30);
     auto reading = ChildValue<Reading>::start([&] { return read_here(*hwloc, text); }).finish(deadline);
     if (!reading) {

@@ -56,11 +56,11 @@ std::string heading(const NodePlan& node, const std::string& host) {
 
 std::string numa_table(const Topology& topology) {
     std::vector<TableRow> rows = {{"NUMA NODE", "PACKAGE", "CPUS", "MEMORY"}};
+    const bool known = topology.packages > 0; // else of NCCL's file, which has only the nodes
     for (const auto& node : topology.numa_nodes) {
         if (node.special && node.memory_mib == 0) {
             continue; // a driver keeps it for memory that may be added
         }
-        const bool known = topology.packages > 0;
         rows.push_back({format_text("{}", node.number), node.special || !known ? "-" : format_text("{}", node.package),
                         node.special ? "none of its own" : cpus_text(node.cpus),
                         known ? memory_text(node.memory_mib) : "-"});
@@ -341,7 +341,13 @@ std::string topo_text(const NodePlan& node, const std::string& host) {
         text += format_text("  {}={} makes LOCAL_RANK's GPU the near one\n", placed.order_variable,
                             joined(names_at(placed.gpu_ids, placed.placement.gpu_order), ","));
     }
-    return text + titled_lines("warning", placed.placement.warnings) + titled_lines("note", placed.placement.notes);
+    for (const auto& warning : placed.placement.warnings) {
+        text += folded("warning: ", warning, indent.size());
+    }
+    for (const auto& note : placed.placement.notes) {
+        text += folded("note: ", note, indent.size());
+    }
+    return text;
 }
 
 static void fields(auto& f, Row<NumaNode> /*row*/) {
@@ -483,7 +489,7 @@ void fields(auto& f, Row<TopoReport> /*row*/) {
     f("nics_without_verbs", "", [](const TopoReport& r) { return nics_without_verbs(r.node); });
     f("gpu_distances", "over PCIe, for each of gpus, those to each; empty: more than 128 GPUs",
       [](const TopoReport& r) { return distance_names(between_gpus(r.node)); });
-    f("gpu_links", "NVLink and XGMI, as far as known: a file may tell",
+    f("gpu_links", "NVLink and XGMI, as far as the machine or the file tells",
       [](const TopoReport& r) { return link_rows(r.node); });
     f("tells_nearness", "false: all HCAs are alike to all GPUs",
       [](const TopoReport& r) { return r.placed.placement.nearness_known; });

@@ -8,6 +8,8 @@
 #include "tests/unit/tree.h"
 
 #include <algorithm>
+#include <cerrno>
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <functional>
@@ -17,6 +19,7 @@
 #include <set>
 #include <stdexcept>
 #include <string>
+#include <sys/wait.h>
 
 namespace rdma_nccl {
 namespace {
@@ -314,6 +317,22 @@ TEST(HwlocTopology, AFileThatCrashesHwlocIsAnError) {
     const auto problem = problem_of(" complete_cpuset=\"0x00000001\"", ""); // of a cache: hwloc 2.9 ends with SIGSEGV
     EXPECT_TRUE(problem.empty() || problem.ends_with(" crashed when it read it: the file is damaged or too large"))
         << problem;
+}
+
+std::size_t count_descriptors() {
+    const std::filesystem::directory_iterator all("/proc/self/fd");
+    return static_cast<std::size_t>(std::distance(begin(all), end(all)));
+}
+
+TEST(HwlocTopology, ReadingAFileLeavesNothingBehind) {
+    (void)machine("one-gpu"); // loads the library
+    const auto before = count_descriptors();
+    (void)machine("one-gpu");
+    EXPECT_FALSE(problem_of(" cpuset=", " cpus=").empty());
+    EXPECT_EQ(count_descriptors(), before);
+    EXPECT_EQ(::waitpid(-1, nullptr, WNOHANG), -1) << "a child";
+    EXPECT_EQ(errno, ECHILD);
+    EXPECT_EQ(::getenv("HWLOC_XML_VERBOSE"), nullptr);
 }
 
 TEST(HwlocTopology, HwlocsOwnReasonsArePassedOn) {
