@@ -74,22 +74,18 @@ std::string address_of_node(std::string_view properties, const std::vector<Gpu>&
     return find_by(gpus, &Gpu::pci, address) != nullptr ? address : card + "0";
 }
 
-/// Reads the GPU of a KFD node; nullopt for a CPU. Without the right to its device file, the kernel refuses to read its
-/// files: its address is then empty.
+/// Reads the GPU of a KFD node; nullopt for a node without compute units, as a CPU's.
 std::optional<Gpu> read_kfd_gpu(const SysRoot& root, const std::string& node, const std::vector<Gpu>& gpus) {
-    const auto path = format_text("{}/{}/", kfd_nodes, node);
-    const auto id = root.read(path + "gpu_id", short_file);
-    const auto properties = root.read(path + "properties").value_or("");
-    if (id && (*id == "0" || kfd_number(properties, "simd_count") == 0)) {
+    const auto properties = root.read(format_text("{}/{}/properties", kfd_nodes, node)).value_or("");
+    if (kfd_number(properties, "simd_count") == 0) {
         return std::nullopt;
     }
-    const auto address = id ? address_of_node(properties, gpus) : "";
+    const auto address = address_of_node(properties, gpus);
     const auto* const on_bus = find_by(gpus, &Gpu::pci, address);
     Gpu gpu = on_bus == nullptr ? Gpu() : *on_bus;
     gpu.pci = address;
     gpu.vendor = "amd";
     gpu.kfd_node = parse_number<unsigned>(node);
-    gpu.hidden = !id;
     if (const auto minor = kfd_number(properties, "drm_render_minor"); minor != 0) {
         gpu.device_file = format_text("/dev/dri/renderD{}", minor); // each partition has its own
     }
@@ -101,33 +97,28 @@ std::optional<Gpu> read_kfd_gpu(const SysRoot& root, const std::string& node, co
 
 /// Puts AMD's GPUs in the order of KFD's nodes, in which ROCr and with it HIP count them, each partition for itself
 /// (ROCr 6.4, amd_topology.cpp, BuildTopology; clr 6.2, rocdevice.cpp, Device::init). Leaves out GPUs without a node:
-/// HIP cannot use them. Changes nothing if KFD knows no GPU.
+/// HIP cannot use them. If the kernel refuses to read a node, as it does without the right to the GPU's device file,
+/// GPUs without a node are hidden ones. Changes nothing if KFD knows no GPU.
 void number_by_kfd(const SysRoot& root, std::vector<Gpu>& gpus) {
     std::vector<Gpu> known;
+    bool all_readable = true;
     for (const auto& node : root.list(kfd_nodes).value_or(std::vector<std::string>{})) {
-        if (auto gpu = read_kfd_gpu(root, node, gpus)) {
+        const auto id = root.read(format_text("{}/{}/gpu_id", kfd_nodes, node), short_file);
+        all_readable = all_readable && id;
+        if (auto gpu = read_kfd_gpu(root, node, gpus); gpu && id.value_or("0") != "0") {
             known.push_back(std::move(*gpu));
         }
     }
-    if (known.empty()) {
+    if (known.empty() && all_readable) {
         return;
     }
-    const auto others = selected(gpus, [&known](const Gpu& gpu) {
-        return gpu.vendor == "amd" && find_by(known, &Gpu::pci, gpu.pci) == nullptr;
-    });
-    const auto hidden = static_cast<std::size_t>(std::ranges::count(known, true, &Gpu::hidden));
-    std::size_t number = 0;
-    for (auto& gpu : known) {
-        if (gpu.hidden && !others.empty()) { // which of them it is, nothing tells
-            const auto node = gpu.kfd_node;
-            gpu = others[number++ * others.size() / hidden];
-            gpu.kfd_node = node;
-            gpu.hidden = true;
-        }
+    for (auto& gpu : gpus) {
+        gpu.hidden = gpu.vendor == "amd" && find_by(known, &Gpu::pci, gpu.pci) == nullptr;
     }
-    std::erase_if(known, [](const Gpu& gpu) { return gpu.pci.empty(); });
-    std::erase_if(gpus, [](const Gpu& gpu) { return gpu.vendor == "amd"; });
-    append(gpus, std::move(known));
+    std::erase_if(gpus,
+                  [all_readable](const Gpu& gpu) { return gpu.vendor == "amd" && (all_readable || !gpu.hidden); });
+    append(known, std::move(gpus));
+    gpus = std::move(known);
 }
 
 } // namespace

@@ -92,9 +92,9 @@ TEST(AmdGpus, ThatTheDeviceCgroupHidesAreThereButNotCounted) {
     add_node(machine, 2, 0x3300, 130);
     machine.tree().directory(node_file(3, "gpu_id"));
     const Fabric fabric = machine.read();
-    EXPECT_EQ(addresses(fabric), (Texts{"0000:13:00.0", "0000:33:00.0", "0000:23:00.0"}));
+    EXPECT_EQ(addresses(fabric), (Texts{"0000:33:00.0", "0000:13:00.0", "0000:23:00.0"}));
     EXPECT_EQ(fabric.count_gpus(), 1U);
-    EXPECT_FALSE(fabric.gpus[1].hidden);
+    EXPECT_FALSE(fabric.gpus[0].hidden);
 }
 
 TEST(AmdGpus, AreTheOnesThatCountWhereTheyAreMore) {
