@@ -185,7 +185,7 @@ private:
             const auto number = bridges_.emplace(card, bridges_.size()).first->second;
             bridge = format_text("/sys/devices/pci{:08x}:00", 0xf000'0000 + number);
         }
-        return format_text("{}/above-{}/{}", bridge, card, address);
+        return format_text("{}/{}/{}", bridge, card, address);
     }
 
     /// The classes of topo.cc (kvDictPciClass), and AMD's accelerators.

@@ -195,7 +195,10 @@ std::vector<DeviceTree> device_trees(const NodePlan& node) {
         for (const auto& each : rest.first(count)) {
             tree.cpus |= each.cpus;
         }
-        tree.part = std::move(parts_below(rest.first(count), 0).front());
+        auto part = std::move(parts_below(rest.first(count), 0).front());
+        // The host bridges of NCCL's file are made up, one for each card or switch (read_nccl_xml).
+        const bool made_up = node.places.topology.packages == 0 && part.kind == PartKind::HostBridge;
+        tree.part = std::move(made_up ? part.parts.front() : part);
         rest = rest.subspan(count);
     }
     return trees;

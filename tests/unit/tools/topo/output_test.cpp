@@ -128,6 +128,14 @@ TEST(TopoText, OfMoreGpusThanANodeHasIsNoSquare) {
     EXPECT_FALSE(topo_svg(node, "n01").empty());
 }
 
+TEST(TopoSvg, ShowsNoHostBridgesOfANcclFile) {
+    for (const auto* const name : {"h100-two-ports", "mi300x-rccl", "two-gpus-sockets", "vm-two-switches"}) {
+        const auto svg = topo_svg(machine(std::string("nccl/") + name), "n01");
+        EXPECT_EQ(svg.find("pcif"), std::string::npos) << name; // are made up
+        EXPECT_EQ(svg.find("host bridge pci"), std::string::npos) << name;
+    }
+}
+
 TEST(TopoJson, HasLinksAndNics) {
     const auto json = topo_json(machine("nccl/two-gpus-sockets"), "n01");
     ASSERT_EQ(json.at("gpu_links").size(), 1U);
