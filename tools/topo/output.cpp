@@ -119,21 +119,16 @@ std::vector<GpuRow> gpu_rows(const NodePlan& node) {
 std::string gpu_table(const NodePlan& node) {
     std::vector<TableRow> rows = {{"GPU", "PCI", "NUMA", "CPUS", "NEAREST HCAS", "THROUGH"}};
     const auto gpus = gpu_rows(node);
-    const auto is_known = [&](const GpuRow& gpu) {
-        return node.places.placed.placement.nearness_known && !gpu.nearest_hcas.empty();
-    };
+    const bool known = node.places.placed.placement.nearness_known;
     for (const auto& gpu : gpus) {
         rows.push_back({printable(gpu.id, 16), gpu.pci.value_or("-"), number_text(gpu.numa_node), cpus_text(gpu.cpus),
-                        "-", is_known(gpu) ? std::string(distance_text(*gpu.distance)) : "-"});
+                        "-", known && gpu.distance ? std::string(distance_text(*gpu.distance)) : "-"});
     }
-    std::size_t width = 0; // of the table without the names
-    for (const auto line : split(aligned_table(rows, indent), '\n')) {
-        width = std::max(width, line.size());
-    }
-    constexpr std::size_t least = 12; // the title's
-    const auto room = least + most_columns - std::min(width, most_columns);
+    // The names get what the other columns leave of the width.
+    const auto width = std::ranges::max(split(aligned_table(rows, indent), '\n'), {}, &std::string_view::size).size();
+    const auto room = rows[0][4].size() + most_columns - std::min(width, most_columns);
     for (std::size_t i = 0; i < gpus.size(); ++i) {
-        rows[i + 1][4] = is_known(gpus[i]) ? names_text(gpus[i].nearest_hcas, room) : "-";
+        rows[i + 1][4] = known && gpus[i].distance ? names_text(gpus[i].nearest_hcas, room) : "-";
     }
     return rows.size() > 1 ? aligned_table(rows, indent) : "  none\n";
 }
@@ -239,11 +234,11 @@ std::vector<LeftOut> left_out(const NodePlan& node) {
 
 std::string left_out_text(const NodePlan& node) {
     const auto rows = left_out(node);
-    std::size_t width = 0;
-    for (const auto& row : rows) {
-        width = std::max(width, row.port.size());
+    if (rows.empty()) {
+        return "";
     }
-    std::string text = rows.empty() ? "" : "\nHCA ports left out\n";
+    const auto width = std::ranges::max(mapped(rows, &LeftOut::port), {}, &std::string::size).size();
+    std::string text = "\nHCA ports left out\n";
     for (const auto& row : rows) {
         auto label = format_text("{}{:<{}}  ", indent, row.port, width);
         text += folded(label, printable(row.reason, 400), label.size());
