@@ -118,20 +118,16 @@ void limit_self() {
     (void)::prctl(PR_SET_DUMPABLE, 0);
 }
 
-/// hwloc's reasons on one line, without what it ignored and the name that it gives a file without a name.
-std::string reasons_in(std::string_view text) {
+/// Returns the first of hwloc's reasons, without the name that it gives a file without a name; "" if there is none.
+std::string reason_in(std::string_view text) {
     constexpr std::string_view prefix = "xmlbuffer: ";
-    std::vector<std::string_view> reasons;
     for (auto line : split(text, '\n')) {
-        if (!reasons.empty() && line.starts_with("Failed to parse")) {
-            break; // says nothing more
-        }
         line.remove_prefix(line.starts_with(prefix) ? prefix.size() : 0);
-        if (!line.empty() && line.find("ignoring") == std::string_view::npos) {
-            reasons.push_back(line);
+        if (!line.empty() && line.find("ignoring") == std::string_view::npos) { // that is no reason
+            return printable(line, 300);
         }
     }
-    return printable(joined(reasons, " "), 300);
+    return "";
 }
 
 /// For the child: its environment, limits and stderr are its own. hwloc tells its reasons on stderr only, and only if
@@ -149,7 +145,7 @@ Reading read_here(const Libhwloc& hwloc, const std::string& text) {
     }
     std::array<char, 4096> bytes{};
     const ssize_t count = said ? ::read(said->reader.get(), bytes.data(), bytes.size()) : 0;
-    const auto why = reasons_in({bytes.data(), static_cast<std::size_t>(std::max(count, ssize_t{0}))});
+    const auto why = reason_in({bytes.data(), static_cast<std::size_t>(std::max(count, ssize_t{0}))});
     return {{}, why.empty() ? loaded.error().message : format_text("{} cannot read it: {}", hwloc.name(), why)};
 }
 

@@ -324,7 +324,7 @@ std::size_t count_descriptors() {
 }
 
 TEST(HwlocTopology, ReadingAFileLeavesNothingBehind) {
-    (void)machine("one-gpu"); // loads the library
+    (void)machine("one-gpu");                     // loads the library
     while (::waitpid(-1, nullptr, WNOHANG) > 0) { // another test's
     }
     const auto before = count_descriptors();
