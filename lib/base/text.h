@@ -123,6 +123,12 @@ public:
             ++more_;
         }
     }
+    /// Adds the message of an error that does not say that a thing is not there.
+    void add_unless_absent(const Error& error) {
+        if (!error.is_absent()) {
+            add(error.message);
+        }
+    }
     [[nodiscard]] std::vector<std::string> take();
 
 private:

@@ -37,10 +37,7 @@ std::optional<Gpu> read_gpu(const SysRoot& root, const std::string& address, Not
     }
     const auto function = root.directory(path);
     if (!pci_class || !function) {
-        const Error& error = pci_class ? function.error() : pci_class.error();
-        if (!error.is_absent()) {
-            notes.add(format_text("whether it is a GPU cannot be told: {}", error.message));
-        }
+        notes.add_unless_absent(pci_class ? function.error() : pci_class.error());
         return std::nullopt;
     }
     Gpu gpu;

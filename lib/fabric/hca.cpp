@@ -73,10 +73,7 @@ void read_parent(const SysRoot& root, const std::string& path, Hca& hca, Notes& 
     const auto real_path = root.resolve(path + "/device");
     const auto device = root.directory(path + "/device");
     if (!real_path || !device) {
-        const Error& error = real_path ? device.error() : real_path.error();
-        if (!error.is_absent()) {
-            notes.add(error.message);
-        }
+        notes.add_unless_absent(real_path ? device.error() : real_path.error());
         return;
     }
     hca.pci_path = pci_function_path(*real_path);
@@ -114,10 +111,10 @@ Result<VerbsDevices> read_verbs_devices(const SysRoot& root) {
     constexpr std::string_view verbs_directory = "/sys/class/infiniband_verbs";
     VerbsDevices devices;
     const auto names = root.list(verbs_directory);
-    if (!names && !names.error().is_absent()) {
-        return tl::unexpected(names.error());
+    if (!names) {
+        return names.error().is_absent() ? Result<VerbsDevices>(devices) : tl::unexpected(names.error());
     }
-    for (const auto& name : names.value_or(std::vector<std::string>{})) {
+    for (const auto& name : *names) {
         const auto hca = root.read(format_text("{}/{}/ibdev", verbs_directory, name), short_file);
         if (hca && is_device_name(name)) { // the class has a file abi_version too
             devices[*hca] = name;

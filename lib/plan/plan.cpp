@@ -59,7 +59,7 @@ void collect_warnings(Plan& plan, const NodeFacts& facts, const Settings& settin
     if (facts.fabric.hcas.empty()) {
         const auto* const problem = facts.fabric.hca_problem();
         plan.warnings.push_back(format_text("{}: NCCL will use sockets",
-                                            problem ? format_text("the RDMA devices cannot be told ({})", *problem)
+                                            problem ? format_text("cannot tell the RDMA devices ({})", *problem)
                                                     : "no RDMA device in /sys/class/infiniband"));
     }
     append(plan.warnings, plan.fabric.warnings);

@@ -145,12 +145,18 @@ GidVerdict second_verdict(const Fabric& fabric, const Gid& gid, const Gid& chose
     return {gid.index, GidRule::Later, format_text("as good as index {}, which comes first", chosen.index)};
 }
 
+/// Returns "; gids/3: Input/output error" if the port may have more entries than could be read, else "".
+std::string unread_text(const Port& port) {
+    const auto problem = port.problem_with("gids");
+    return problem.empty() ? "" : "; " + problem;
+}
+
 /// Returns the reason for leaving out a port without a usable entry.
 Exclusion exclusion_without_gid(const Port& port, const std::optional<Fault>& nearest, const Settings& settings) {
-    const auto unread = port.problem_with("gids");
+    const auto unread = unread_text(port);
     if (!nearest && (port.gid_table_length == 0 || !unread.empty())) {
-        return {PortRule::NoGidTable, format_text("has no GID table that can be read{}: left out",
-                                                  unread.empty() ? "" : format_text(" ({})", unread))};
+        return {PortRule::NoGidTable, format_text("has no GID table that can be read ({}): left out",
+                                                  unread.empty() ? "gids: empty" : unread.substr(2))};
     }
     if (!nearest) {
         return {PortRule::NoGid,
@@ -161,32 +167,33 @@ Exclusion exclusion_without_gid(const Port& port, const std::optional<Fault>& ne
     const bool wrong_version = nearest->rule == GidRule::WrongVersion;
     return {PortRule::NoUsableGid,
             format_text("has no {}{} address ({}{}{}): left out; {}", wrong_version ? "" : "usable ",
-                        roce_version_text(settings), wrong_version ? "only " : "", nearest->reason,
-                        unread.empty() ? "" : "; " + unread, nearest->remedy)};
+                        roce_version_text(settings), wrong_version ? "only " : "", nearest->reason, unread,
+                        nearest->remedy)};
 }
 
 /// Returns how the port with a link-local entry on this interface gets a better one.
 std::string remedy_for_link_local(const Netdev* netdev, const Gid& gid, const Settings& settings) {
-    if (netdev != nullptr && !netdev->upper.empty()) {
+    const bool ipv6 = settings.family == FamilyChoice::Ipv6;
+    const auto remedy = format_text("give {} {} address", gid.netdev.empty() ? "its interface" : gid.netdev,
+                                    ipv6 ? "a global IPv6" : "an IPv4");
+    if (netdev == nullptr) {
+        return remedy;
+    }
+    if (!netdev->upper.empty()) {
         return format_text("{} belongs to {}", gid.netdev, netdev->upper);
     }
-    const bool ipv6 = settings.family == FamilyChoice::Ipv6;
-    if (netdev != nullptr) {
-        const auto own = std::ranges::find_if(netdev->addresses, [ipv6](const InterfaceAddress& entry) {
-            return entry.address.is_routable() && entry.address.is_ipv4() != ipv6;
-        });
-        if (own != netdev->addresses.end()) { // the kernel adds a new address's entries a little later
-            return format_text("{} has {}, but no such entry yet: try again, or set {} down and up", gid.netdev,
-                               own->address.text(), gid.netdev);
+    for (const auto& [address, prefix_length] : netdev->addresses) {
+        if (address.is_routable() && address.is_ipv4() != ipv6) { // the kernel adds a new address's entries later
+            return format_text("{} has {}, which is not in the GID table yet: try again, or set {} down and up",
+                               gid.netdev, address.text(), gid.netdev);
         }
     }
-    return format_text("give {} {} address", gid.netdev.empty() ? "its interface" : gid.netdev,
-                       ipv6 ? "a global IPv6" : "an IPv4");
+    return remedy;
 }
 
 /// Describes a port whose best entry is link-local: there is a better one that cannot be used, or none.
-void describe_link_local(const Fabric& fabric, GidChoice& choice, const std::optional<Fault>& nearest_routable,
-                         const Settings& settings) {
+void describe_link_local(const Fabric& fabric, const Port& port, GidChoice& choice,
+                         const std::optional<Fault>& nearest_routable, const Settings& settings) {
     const Gid& gid = *choice.gid;
     const std::string only = gid.value.is_ipv4() ? "169.254/16" : "fe80::";
     std::string reason;
@@ -199,7 +206,7 @@ void describe_link_local(const Fabric& fabric, GidChoice& choice, const std::opt
         reason = format_text("has no usable {} address but {} ({})", roce_version_text(settings), only,
                              nearest_routable->reason);
     } else {
-        reason = format_text("has no {} address (only {})", roce_version_text(settings), only);
+        reason = format_text("has no {} address (only {}{})", roce_version_text(settings), only, unread_text(port));
         remedy = remedy_for_link_local(fabric.find_netdev(gid.netdev), gid, settings);
         choice.remedy = remedy;
     }
@@ -235,7 +242,7 @@ GidChoice choose_best(const Fabric& fabric, const Port& port, const Settings& se
     }
     choice.gid_class = class_of(*choice.gid, settings);
     if (choice.gid_class == GidClass::LinkLocal) {
-        describe_link_local(fabric, choice, nearest_routable, settings);
+        describe_link_local(fabric, port, choice, nearest_routable, settings);
     } else if (settings.prefix && choice.gid_class != GidClass::InPrefix) {
         choice.problem = Exclusion{PortRule::OutsidePrefix,
                                    format_text("has no usable address in {} (prefix) as others have, but {}: left out",

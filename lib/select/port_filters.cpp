@@ -23,11 +23,10 @@ Ports unwanted_among(const Ports& ports, auto unwanted) {
     return found.size() == ports.size() ? Ports() : found;
 }
 
-/// `problem`: "state: Input/output error"; empty if the file is.
+/// `problem`: "state: Input/output error".
 void exclude_unreadable(PortCandidate& candidate, std::string_view problem) {
     candidate.exclude(PortRule::StateUnreadable,
-                      format_text("cannot be read ({}): left out; look for its driver in the kernel log",
-                                  problem.empty() ? "state: empty" : problem));
+                      format_text("cannot be read ({}): left out; look for its driver in the kernel log", problem));
 }
 
 // 1. Verbs-capable RoCE or InfiniBand. The link layer is not enough: iWARP and EFA report Ethernet too.
@@ -43,13 +42,10 @@ void keep_verbs_capable(const Fabric& /*fabric*/, const Ports& remaining) {
         } else if (!hca.node_type.empty() && hca.node_type != "CA") {
             candidate->exclude(PortRule::NodeType,
                                format_text("has node type '{}', neither RoCE nor InfiniBand: left out", hca.node_type));
+        } else if (const auto problem = candidate->port->problem_with("link_layer"); !problem.empty()) {
+            exclude_unreadable(*candidate, problem);
         } else if (candidate->port->link_layer == LinkLayer::Unknown) {
-            const auto problem = candidate->port->problem_with("link_layer");
-            if (problem.empty()) {
-                candidate->exclude(PortRule::LinkLayer, "has neither Ethernet nor InfiniBand as link layer: left out");
-            } else {
-                exclude_unreadable(*candidate, problem);
-            }
+            candidate->exclude(PortRule::LinkLayer, "has neither Ethernet nor InfiniBand as link layer: left out");
         } else if (hca.device_access == DeviceAccess::NoVerbsDevice) {
             candidate->exclude(PortRule::NoDeviceFile, "has no verbs device: left out; load the module ib_uverbs");
         } else if (hca.device_access == DeviceAccess::Missing) {
@@ -79,7 +75,8 @@ void keep_active(const Fabric& /*fabric*/, const Ports& remaining) {
             candidate->exclude(PortRule::TooSlowToRead,
                                "does not answer (its driver hangs): left out; reset the device");
         } else if (port.state.empty()) {
-            exclude_unreadable(*candidate, port.problem_with("state"));
+            const auto problem = port.problem_with("state");
+            exclude_unreadable(*candidate, problem.empty() ? "state: empty" : problem);
         } else if (!contains(other_states, port.state)) {
             candidate->exclude(PortRule::StateUnreadable,
                                format_text("has a state that makes no sense ('{}'): left out", printable(port.state)));
@@ -104,8 +101,8 @@ void keep_with_usable_gid(const Fabric& /*fabric*/, const Ports& remaining) {
     }
 }
 
-// 4. The network that the user or the site asks for. Only ports of RoCE have addresses that this can be told by; one
-// with only a link-local address is left to the filter for these.
+// 4. The network that the user or the site asks for. InfiniBand ports have no address to judge them by; RoCE ports with
+// only a link-local one are left to the filter for these.
 
 void keep_prefix(const Fabric& /*fabric*/, const Ports& remaining) {
     if (std::ranges::none_of(remaining, [](const auto* port) { return port->gid.gid_class == GidClass::InPrefix; })) {

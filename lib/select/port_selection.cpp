@@ -105,21 +105,19 @@ void warn_no_usable_port(const Selection& selection, std::vector<std::string>& w
 }
 
 /// True for an ACTIVE port that is beside a GPU, or at least as fast as a used one, but has no usable address: someone
-/// probably forgot to configure it. Outside `prefix`, only one beside a GPU: the others are what a prefix is to leave
-/// out.
+/// probably forgot to configure it.
 bool lacks_address(const Selection& selection, const PortCandidate& candidate,
                    const std::vector<PortCandidate*>& used) {
-    constexpr std::array rules = {PortRule::NoGidTable, PortRule::NoGid,     PortRule::NoUsableGid,
-                                  PortRule::NoSuchGid,  PortRule::LinkLocal, PortRule::OutsidePrefix};
-    const auto rule = candidate.exclusion->rule;
+    constexpr std::array rules = {PortRule::NoGidTable, PortRule::NoGid, PortRule::NoUsableGid, PortRule::NoSuchGid,
+                                  PortRule::LinkLocal};
     const auto rate = [&](const PortCandidate& port) { return link_gbps(selection.fabric, port); };
-    return contains(rules, rule) &&
+    return contains(rules, candidate.exclusion->rule) &&
            !default_route_above(selection.fabric, candidate) && // a management port is not missed
            (shares_switch_with_gpu(selection.fabric, *candidate.hca) ||
-            (rule != PortRule::OutsidePrefix && std::ranges::any_of(used, [&](const PortCandidate* other) {
-                 return other->is_roce() == candidate.is_roce() &&
-                        (same_rate_class(rate(*other), rate(candidate)) || rate(candidate) > rate(*other));
-             })));
+            std::ranges::any_of(used, [&](const PortCandidate* other) {
+                return other->is_roce() == candidate.is_roce() &&
+                       (same_rate_class(rate(*other), rate(candidate)) || rate(candidate) > rate(*other));
+            }));
 }
 
 /// Returns "0000:53:00" of "0000:53:00.1": the part that all functions of a card share.
@@ -128,10 +126,10 @@ std::string_view card_of(const Hca& hca) {
 }
 
 /// True for a broken rail: a port beside a GPU that does not work, with no other working port on its card. If another
-/// port of the card works, this one may simply have no cable.
+/// port of the card works, this one may simply have no cable, or be what `prefix` is to leave out.
 bool is_broken_rail(const Selection& selection, const PortCandidate& candidate) {
     constexpr std::array rules = {PortRule::NotActive, PortRule::NoSubnetManager, PortRule::StateUnreadable,
-                                  PortRule::TooSlowToRead, PortRule::NoDeviceFile};
+                                  PortRule::TooSlowToRead, PortRule::NoDeviceFile, PortRule::OutsidePrefix};
     return contains(rules, candidate.exclusion->rule) && shares_switch_with_gpu(selection.fabric, *candidate.hca) &&
            std::ranges::none_of(selection.candidates, [&](const PortCandidate& other) {
                return card_of(*other.hca) == card_of(*candidate.hca) && other.port->state == "ACTIVE" &&

@@ -58,22 +58,15 @@ LayoutChoice choose_layout(const Settings& settings, const Step& step, const Pro
 }
 
 std::optional<std::string> mpirun_hint(const Environment& environment) {
-    struct Runtime {
-        std::string_view own, size, rank; ///< variables; `own` tells it from Slurm's PMI
-    };
-    constexpr std::array<Runtime, 2> runtimes = {{
-        {"OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_RANK"}, // Open MPI, mpirun(1)
-        {"MPI_LOCALNRANKS", "PMI_SIZE", "PMI_RANK"},                              // Hydra, of MPICH and Intel MPI
-    }};
-    for (const auto& runtime : runtimes) {
-        const auto size = parse_number<unsigned>(environment.get(runtime.size).value_or(""));
-        if (environment.get(runtime.own) && size.value_or(0) > 1 && environment.get(runtime.rank) == "0" &&
-            environment.marked_step().empty()) {
-            return format_text("mpirun started {} of these, and the plugin does not set up its ranks: {}", *size,
-                               mpirun_advice);
-        }
+    // Open MPI's mpirun(1); Hydra, of MPICH and Intel MPI, whose MPI_LOCALNRANKS tells it from Slurm's PMI.
+    const std::string prefix = environment.get("OMPI_COMM_WORLD_SIZE") ? "OMPI_COMM_WORLD_"
+                               : environment.get("MPI_LOCALNRANKS")    ? "PMI_"
+                                                                       : "";
+    const auto ranks = parse_number<unsigned>(environment.get(prefix + "SIZE").value_or("")).value_or(0);
+    if (prefix.empty() || ranks < 2 || environment.get(prefix + "RANK") != "0" || !environment.marked_step().empty()) {
+        return std::nullopt;
     }
-    return std::nullopt;
+    return format_text("mpirun started {} ranks, which the plugin does not set up: {}", ranks, mpirun_advice);
 }
 
 std::string_view layout_name(Layout layout) {

@@ -103,12 +103,12 @@ Program classify_program(std::span<const std::string> argv, const Environment& e
 Program classify_script(const Program& program, std::string_view text, std::span<const std::string> argv,
                         const Environment& environment);
 
-/// What those can do whose ranks mpirun starts, for whom this library can do nothing by itself.
+/// What users of mpirun can do, whose ranks the plugin cannot know.
 inline constexpr std::string_view mpirun_advice =
-    "start them with srun --mpi=pmix instead, or let each begin with eval \"$(rdma-nccl env)\"; guide-start has more";
+    "use srun --mpi=pmix, or begin each with eval \"$(rdma-nccl env)\" (doc/guide-start.md)";
 
 /// Returns a hint with that advice for rank 0 of several that mpirun has started; nullopt for all other processes, and
-/// in a step that the plugin has set up.
+/// where the plugin has set up the step.
 std::optional<std::string> mpirun_hint(const Environment& environment);
 
 struct LayoutChoice {

@@ -29,25 +29,21 @@ namespace {
 constexpr int read_flags = O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY;
 constexpr int directory_flags = O_RDONLY | O_DIRECTORY | O_CLOEXEC;
 
-/// Repeats a system call while its error passes by itself. `pause`: before a repetition, except after a signal.
-/// EAGAIN of openat2(2): something was renamed or mounted anywhere while a ".." was followed. EAGAIN of a read: a GID
-/// is being changed (Linux 4.4, drivers/infiniband/core/cache.c, __ib_cache_gid_get), or the firmware is not ready;
-/// EBUSY: it is busy (drivers/net/ethernet/mellanox/mlx5/core/cmd.c, cmd_status_to_err).
-auto repeat(auto call, int most_tries, std::chrono::microseconds pause) {
+/// Repeats a system call while its error passes by itself: at once first, then for about 20 ms. EAGAIN of openat2(2):
+/// something was renamed or mounted anywhere while a ".." was followed. EAGAIN of a read: a GID is being changed
+/// (Linux 4.4, drivers/infiniband/core/cache.c, __ib_cache_gid_get), or the firmware is not ready; EBUSY: it is busy
+/// (drivers/net/ethernet/mellanox/mlx5/core/cmd.c, cmd_status_to_err).
+auto repeat(auto call) {
+    constexpr int tries_at_once = 300;
     for (int tries = 1;; ++tries) {
         const auto result = call();
-        const int code = result < 0 ? errno : 0;
-        if (tries >= most_tries || (code != EINTR && code != EAGAIN && code != EBUSY)) {
+        if (result >= 0 || tries == tries_at_once + 20 || (errno != EINTR && errno != EAGAIN && errno != EBUSY)) {
             return result;
         }
-        if (pause.count() > 0 && code != EINTR) {
-            std::this_thread::sleep_for(pause);
+        if (tries >= tries_at_once) {
+            std::this_thread::sleep_for(std::chrono::milliseconds(1));
         }
     }
-}
-
-int open_again(auto call) {
-    return static_cast<int>(repeat(call, 1000, std::chrono::microseconds(0)));
 }
 
 /// The meaning of a read shorter than requested: the end of a sysfs attribute, which comes in one piece (kernel
@@ -59,8 +55,7 @@ Result<std::string> read_all(int fd, std::string_view path, std::size_t limit, S
     std::array<char, 4096> buffer; // NOLINT(*-member-init): thousands of small files are read, and it is filled first
     while (text.size() < limit) {
         const std::size_t wanted = std::min(buffer.size(), limit - text.size());
-        const ssize_t count =
-            repeat([&] { return ::read(fd, buffer.data(), wanted); }, 20, std::chrono::milliseconds(1));
+        const ssize_t count = repeat([&] { return ::read(fd, buffer.data(), wanted); });
         if (count < 0) {
             return os_failure(path);
         }
@@ -130,8 +125,8 @@ void Directory::note(std::string_view name) const {
 
 Result<std::string> Directory::read(std::string_view name, std::size_t limit) const {
     note(name);
-    const UniqueFd fd(open_again(
-        [&, file = std::string(name)] { return ::openat(fd_.get(), file.c_str(), read_flags | O_NOFOLLOW); }));
+    const std::string file(name);
+    const UniqueFd fd(repeat([&] { return ::openat(fd_.get(), file.c_str(), read_flags | O_NOFOLLOW); }));
     if (!fd) {
         return os_failure(name);
     }
@@ -175,7 +170,8 @@ Result<UniqueFd> SysRoot::open_below(std::string_view path, int flags) const {
         open_how how{};
         how.flags = static_cast<decltype(how.flags)>(flags);
         how.resolve = RESOLVE_IN_ROOT;
-        UniqueFd fd(open_again([&] { return ::syscall(SYS_openat2, fd_.get(), name.c_str(), &how, sizeof how); }));
+        UniqueFd fd(repeat(
+            [&] { return static_cast<int>(::syscall(SYS_openat2, fd_.get(), name.c_str(), &how, sizeof how)); }));
         if (fd) {
             return fd;
         }
@@ -183,7 +179,8 @@ Result<UniqueFd> SysRoot::open_below(std::string_view path, int flags) const {
             return os_failure(path);
         }
     }
-    UniqueFd fd(open_again([&, whole = path_ == "/" ? name : path_ + name] { return ::open(whole.c_str(), flags); }));
+    const std::string whole = path_ == "/" ? name : path_ + name;
+    UniqueFd fd(repeat([&] { return ::open(whole.c_str(), flags); }));
     if (!fd) {
         return os_failure(path);
     }

@@ -489,8 +489,8 @@ TEST_F(PluginTest, AnotherRuntimesDaemonsAreLeftAlone) {
     slurm.step.program = {"/opt/openmpi/bin/prted", "-mca", "x", "y"};
     run(bare);
     EXPECT_EQ(value(0, "MASTER_ADDR"), "(unset)");
-    EXPECT_TRUE(said("prted starts the ranks of another runtime, which get nothing from --rdma-nccl: start them with "
-                     "srun --mpi=pmix instead"))
+    EXPECT_TRUE(said("prted starts the ranks of another runtime, which get nothing from --rdma-nccl: use srun "
+                     "--mpi=pmix"))
         << slurm.messages();
 }
 

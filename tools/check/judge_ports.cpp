@@ -2,6 +2,7 @@
 // Judges ports and their GIDs. lib/select/port_selection.h decides which ports NCCL uses; this file judges whether the
 // node has the ports that it should have.
 #include "lib/base/format.h"
+#include "lib/base/lists.h"
 #include "lib/base/text.h"
 #include "lib/fabric/fabric.h"
 #include "tools/check/judge.h"
@@ -189,13 +190,11 @@ Finding judge_index(const Facts& facts, const JudgedPort& port) {
 constexpr std::array no_gid = {PortRule::NoGidTable, PortRule::NoGid, PortRule::NoUsableGid, PortRule::NoSuchGid,
                                PortRule::LinkLocal};
 
-/// Tells of each ACTIVE port that NCCL is not to use, unless another check tells it.
+/// Lists the ACTIVE ports that NCCL is not to use. gid.usable tells of those without a GID, judge_count() of EFA.
 void add_left_out(const Facts& facts, Findings& results) {
-    const bool efa_counts = used_ports_of(facts).empty();
     for (const auto& port : ports_of(facts)) {
-        const auto rule = port.choice.rule;
-        const bool told = std::ranges::count(no_gid, rule) > 0 || rule == PortRule::NoDeviceFile;
-        if (port.port.state == "ACTIVE" && !port.choice.used() && !told && !(efa_counts && rule == PortRule::Efa)) {
+        if (port.port.state == "ACTIVE" && !port.choice.used() && !contains(no_gid, port.choice.rule) &&
+            !facts.choice.is_efa()) {
             results.push_back(Finding{.id = "port.count", .item = port.name(), .evidence = port.file("state")}.skip(
                 printable(port.choice.reason, 300)));
         }
@@ -204,7 +203,7 @@ void add_left_out(const Facts& facts, Findings& results) {
 
 void add_gids(const Facts& facts, Findings& results) {
     for (const auto& port : ports_of(facts)) {
-        if (port.is_roce() && (port.choice.used() || std::ranges::count(no_gid, port.choice.rule) > 0)) {
+        if (port.is_roce() && (port.choice.used() || contains(no_gid, port.choice.rule))) {
             results.push_back(judge_usable_gid(port));
         }
     }

@@ -360,15 +360,16 @@ Result<std::size_t> save_bundle(const std::string& directory, const NodePlan& no
 
 namespace {
 
-/// Returns "n01" of "/tmp/n01.tar.gz"; nullopt if the name is no archive's.
-std::optional<std::string> archive_title(std::string_view path) {
+/// Returns "n01" of "/tmp/n01.tar.gz"; empty if the name is no archive's.
+std::string archive_title(std::string_view path) {
+    auto name = base_name(path);
     for (const std::string_view suffix : {".tar.gz", ".tgz"}) {
-        if (path.ends_with(suffix)) {
-            path.remove_suffix(suffix.size());
-            return std::string(base_name(path).empty() ? "rdma-nccl" : base_name(path));
+        if (name.ends_with(suffix)) {
+            name.remove_suffix(suffix.size());
+            return std::string(name);
         }
     }
-    return std::nullopt;
+    return {};
 }
 
 /// Has tar write `directory`/`title` as an archive to `out`.
@@ -395,14 +396,12 @@ Result<std::size_t> save_archive(const std::string& path, const std::string& tit
     }
     std::error_code ignored;
     std::string scratch = (fs::temp_directory_path(ignored) / "rdma-nccl.XXXXXX").string();
-    Result<std::size_t> files = 0;
-    if (::mkdtemp(scratch.data()) == nullptr) { // of mode 0700
-        files = fail_errno(scratch);
-    } else {
-        files = save_bundle(scratch + "/" + title, node, site_file, host);
-        if (const auto packed = files ? pack(scratch, title, out.get()) : Result<void>(); !packed) {
-            files = fail(format_text("{}: {}", printable(path), packed.error().message));
-        }
+    const bool made = ::mkdtemp(scratch.data()) != nullptr; // of mode 0700
+    auto files = made ? save_bundle(scratch + "/" + title, node, site_file, host) : fail_errno(scratch);
+    if (const auto packed = files ? pack(scratch, title, out.get()) : Result<void>(); !packed) {
+        files = fail(format_text("{}: {}", printable(path), packed.error().message));
+    }
+    if (made) {
         fs::remove_all(scratch, ignored);
     }
     if (!files) {
@@ -482,8 +481,8 @@ Result<int> run_explain(const ExplainOptions& options) {
         return node->exit_code();
     }
     const auto title = archive_title(options.save);
-    const auto saved = title ? save_archive(options.save, *title, *node, options.settings.site_file, host)
-                             : save_bundle(options.save, *node, options.settings.site_file, host);
+    const auto saved = title.empty() ? save_bundle(options.save, *node, options.settings.site_file, host)
+                                     : save_archive(options.save, title, *node, options.settings.site_file, host);
     return saved.map([&](std::size_t files) {
         print_error(format_text("saved {} files of this machine in {}; review them before you share them", files,
                                 options.save));

@@ -141,8 +141,11 @@ TEST(Filters, AnAddressWithoutItsEntryIsNoLackOfAnAddress) {
     auto& hca = add_roce(fabric, "mlx5_2", "eth2", "10.0.2.1");
     hca.ports[0].gids.resize(2); // fe80::, as just after the address was given
     EXPECT_EQ(reason_of(choose_fabric(fabric, {}), "mlx5_2"),
-              "has no RoCE v2 address (only fe80::): left out; eth2 has 10.0.2.1, but no such entry yet: try again, or "
-              "set eth2 down and up");
+              "has no RoCE v2 address (only fe80::): left out; eth2 has 10.0.2.1, which is not in the GID table yet: "
+              "try again, or set eth2 down and up");
+    hca.ports[0].problems = {"gids/3: Input/output error"};
+    EXPECT_EQ(reason_of(choose_fabric(fabric, {}), "mlx5_2").find("has no RoCE v2 address (only fe80::; gids/3: Input/"),
+              0U);
 }
 
 TEST(Filters, OnlyActivePorts) {

@@ -202,8 +202,7 @@ TEST(Mpirun, IsToldToItsFirstRankOnly) {
     const auto hint = [](std::vector<std::string> entries) { return mpirun_hint(Environment(entries)); };
     const auto found = hint({"OMPI_COMM_WORLD_SIZE=16", "OMPI_COMM_WORLD_RANK=0"});
     ASSERT_TRUE(found);
-    EXPECT_EQ(found->find("mpirun started 16 of these, and the plugin does not set up its ranks: start them with srun"),
-              0U);
+    EXPECT_EQ(found->find("mpirun started 16 ranks, which the plugin does not set up: use srun --mpi=pmix"), 0U);
     EXPECT_TRUE(hint({"MPI_LOCALNRANKS=8", "PMI_SIZE=16", "PMI_RANK=0"}));
     EXPECT_FALSE(hint({"OMPI_COMM_WORLD_SIZE=16", "OMPI_COMM_WORLD_RANK=3"}));
     EXPECT_FALSE(hint({"OMPI_COMM_WORLD_SIZE=1", "OMPI_COMM_WORLD_RANK=0"}));

@@ -81,7 +81,7 @@ TEST(RunWorld, UnderMpirunASignpost) {
     const auto world = plan({}, {"OMPI_COMM_WORLD_SIZE=2", "OMPI_COMM_WORLD_RANK=0"});
     ASSERT_TRUE(world);
     ASSERT_EQ(world->notes.size(), 1U);
-    EXPECT_EQ(world->notes[0].find("mpirun started 2 of these"), 0U);
+    EXPECT_EQ(world->notes[0].find("mpirun started 2 ranks"), 0U);
 }
 
 TEST(RunWorld, Step) {
