@@ -141,7 +141,10 @@ std::vector<std::string> causes_of(const NodeFacts& facts, const Plan& plan) {
     auto causes = judge_nccl_overrides(facts, plan.fabric);
     if (plan.fabric.used().empty()) {
         append(causes, plan.fabric.warnings);
-        append(causes, plan.fabric.notes);
+    }
+    if (plan.fabric.is_efa()) {
+        causes.emplace_back("the node's RDMA devices are EFA: NCCL reaches them through the aws-ofi-nccl plugin, and "
+                            "uses sockets without it");
     }
     append(causes, judge_limits({facts.limits.memlock_kib, std::nullopt, std::nullopt}, true, 1));
     return causes;

@@ -180,6 +180,10 @@ std::vector<Hca> read_hcas(const SysRoot& root, const UnresponsiveHcas& unrespon
         const auto directory = root.directory(format_text("{}/{}", class_directory, name));
         if (!directory) {
             notes.add(directory.error().message);
+            if (!directory.error().is_absent()) { // it is there
+                hcas.emplace_back().name = name;
+                hcas.back().problems = {directory.error().message};
+            }
             continue;
         }
         hcas.push_back(read_hca(root, name, *directory, !unresponsive.contains(name)));

@@ -114,11 +114,15 @@ void judge_interface(const NodeFacts& facts, MessageGroups& sentences) {
     }
 }
 
-/// Returns which of the user's variables keep NCCL from RDMA, with their values.
-std::vector<std::string> socket_overrides(const NodeFacts& facts) {
+/// Returns which of the user's variables keep NCCL from RDMA, with their values. EFA's way is a plugin, which does not
+/// read NCCL_IB_DISABLE.
+std::vector<std::string> socket_overrides(const NodeFacts& facts, const FabricChoice& fabric) {
     std::vector<std::string> found;
-    if (nccl_number(nccl_override(facts, "NCCL_IB_DISABLE")).value_or(0) != 0) {
+    if (!fabric.is_efa() && nccl_number(nccl_override(facts, "NCCL_IB_DISABLE")).value_or(0) != 0) {
         found.push_back(as_set(facts, "NCCL_IB_DISABLE"));
+    }
+    if (fabric.is_efa() && nccl_override(facts, "NCCL_NET_PLUGIN") == "none") {
+        found.push_back(as_set(facts, "NCCL_NET_PLUGIN"));
     }
     if (lower_case(nccl_override(facts, "NCCL_NET").value_or("")) == "socket") {
         found.push_back(as_set(facts, "NCCL_NET"));
@@ -126,8 +130,8 @@ std::vector<std::string> socket_overrides(const NodeFacts& facts) {
     return found;
 }
 
-void judge_transport(const NodeFacts& facts, MessageGroups& sentences) {
-    for (const auto& variable : socket_overrides(facts)) {
+void judge_transport(const NodeFacts& facts, const FabricChoice& fabric, MessageGroups& sentences) {
+    for (const auto& variable : socket_overrides(facts, fabric)) {
         sentences.add(variable, "", format_text("{} stays: NCCL will use sockets", variable));
     }
 }
@@ -178,7 +182,7 @@ void model_effective(const NodeFacts& facts, const Settings& settings, FabricCho
 
 std::string fabric_summary(const NodeFacts& facts, const FabricChoice& fabric) {
     const auto ports = ports_in_use(facts, fabric);
-    const auto sockets = socket_overrides(facts);
+    const auto sockets = socket_overrides(facts, fabric);
     if (fabric.is_efa() && sockets.empty()) {
         return format_text("{} for aws-ofi-nccl", format_count(fabric.ports.size(), "EFA port"));
     }
@@ -203,8 +207,8 @@ std::vector<std::string> judge_nccl_overrides(const NodeFacts& facts, const Fabr
     judge_hcas(facts, choice, sentences);
     judge_gids(facts, choice, sentences);
     judge_interface(facts, sentences);
-    if (!choice.used().empty()) {
-        judge_transport(facts, sentences);
+    if (!choice.used().empty() || choice.is_efa()) {
+        judge_transport(facts, choice, sentences);
     }
     return sentences.texts();
 }

@@ -253,11 +253,15 @@ bool FabricChoice::uses(const std::string& hca) const {
     return std::ranges::any_of(ports, [&](const PortChoice& port) { return port.hca == hca && port.used(); });
 }
 
-std::string FabricChoice::reason_for(const std::string& hca) const {
+std::string FabricChoice::reason_for(const Hca& hca) const {
     const auto used =
-        std::ranges::find_if(ports, [&](const PortChoice& port) { return port.hca == hca && port.used(); });
-    const auto* const first = used != ports.end() ? &*used : find_by(ports, &PortChoice::hca, hca);
-    return first == nullptr ? "has no port: left out" : first->reason;
+        std::ranges::find_if(ports, [&](const PortChoice& port) { return port.hca == hca.name && port.used(); });
+    const auto* const first = used != ports.end() ? &*used : find_by(ports, &PortChoice::hca, hca.name);
+    if (first != nullptr) {
+        return first->reason;
+    }
+    const auto unread = std::ranges::find_if(hca.problems, [](const auto& text) { return text.starts_with('/'); });
+    return format_text("has no port{}: left out", unread == hca.problems.end() ? "" : format_text(" ({})", *unread));
 }
 
 FabricChoice choose_fabric(const Fabric& fabric, const Settings& settings, std::span<const std::string> isolated) {
@@ -273,9 +277,7 @@ FabricChoice choose_fabric(const Fabric& fabric, const Settings& settings, std::
     warn_of_absent(fabric, settings.hca, choice.warnings);
     const auto used = selection.remaining();
     if (choice.is_efa()) {
-        choice.notes.emplace_back("the node's RDMA devices are EFA: NCCL reaches them through the aws-ofi-nccl plugin, "
-                                  "and uses sockets without it");
-        return choice;
+        return choice; // nothing is wrong with them
     }
     if (used.empty()) {
         warn_no_usable_port(selection, choice.warnings);

@@ -50,7 +50,6 @@ struct FabricChoice {
     /// still used.
     std::optional<IpPrefix> gid_range;
     std::vector<std::string> warnings;
-    std::vector<std::string> notes; ///< nothing is wrong, but they explain why RDMA is not used if it is not
 
     [[nodiscard]] std::vector<const PortChoice*> used() const;
     [[nodiscard]] std::vector<std::string> used_names() const;
@@ -61,7 +60,7 @@ struct FabricChoice {
     /// Returns true if any port of that HCA is used.
     [[nodiscard]] bool uses(const std::string& hca) const;
     /// Returns the reason to print for a whole HCA: that of its first used port, else of its first port.
-    [[nodiscard]] std::string reason_for(const std::string& hca) const;
+    [[nodiscard]] std::string reason_for(const Hca& hca) const;
 };
 
 /// Chooses the ports and GIDs. `isolated`: ports, as "mlx5_3:1", in whose network no other node of the step has a port;

@@ -185,7 +185,6 @@ class OneCluster(unittest.TestCase):
             self.assertFalse(os.path.exists(other))
         self.assertEqual(self.output("srun", "-w", "n01", "hostname"), "n01\n")
 
-
     def test_nodes_of_other_networks(self):
         """The login node is the gateway of a cloud's nodes, and through it they reach a node of its own network."""
         with tempfile.TemporaryDirectory() as parent:

@@ -64,7 +64,7 @@ TableRow port_row(const Fabric& fabric, const PortView& view, const GidView* gid
 void add_portless(const HcaView& view, Rows& rows) {
     if (view.hca.ports.empty()) {
         rows.push_back(row_of(view.hca, nullptr, nullptr, view.hca.netdevs.empty() ? "" : view.hca.netdevs.front(),
-                              view.choice.reason_for(view.hca.name)));
+                              view.choice.reason_for(view.hca)));
     }
 }
 
@@ -202,7 +202,7 @@ static void fields(auto& f, Row<HcaView> /*row*/) {
     f("device_file", "for verbs", [](const HcaView& v) { return v.hca.device_file; });
     f("netdevs", "of its PCI function and its GIDs", [](const HcaView& v) { return v.hca.netdevs; });
     f("selected", "NCCL is told to use one of its ports", [](const HcaView& v) { return v.choice.uses(v.hca.name); });
-    f("reason", "in words", [](const HcaView& v) { return v.choice.reason_for(v.hca.name); });
+    f("reason", "in words", [](const HcaView& v) { return v.choice.reason_for(v.hca); });
     f("ports", "", &HcaView::ports);
 }
 

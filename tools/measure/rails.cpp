@@ -56,10 +56,10 @@ std::string why_none(const Fabric& fabric, const FabricChoice& choice) {
     if (fabric.hcas.empty()) {
         return "no RDMA device";
     }
-    const auto& name = fabric.hcas.front().name;
+    const auto& first = fabric.hcas.front();
     const auto others =
         fabric.hcas.size() == 1 ? "" : format_text("none of {} RDMA devices is usable: ", fabric.hcas.size());
-    return format_text("{}{} {}", others, name, choice.reason_for(name));
+    return format_text("{}{} {}", others, first.name, choice.reason_for(first));
 }
 
 } // namespace

@@ -226,7 +226,7 @@ std::vector<LeftOut> left_out(const NodePlan& node) {
     }
     for (const auto& hca : node.facts.fabric.hcas) {
         if (hca.ports.empty()) {
-            rows.push_back({hca.name, std::nullopt, node.plan.fabric.reason_for(hca.name)});
+            rows.push_back({hca.name, std::nullopt, node.plan.fabric.reason_for(hca)});
         }
     }
     return rows;

@@ -92,7 +92,7 @@ Part hca_part(const NodePlan& node, const Hca& hca) {
     part.hint =
         format_text("{}, {}, {}", part.label, or_unknown(hca.pci), near_text(place_of(hca, node.places.topology).cpus));
     const auto& table = placed.placement.gpu_to_hca;
-    part.hint += !part.used ? "\nnot used: " + printable(node.plan.fabric.reason_for(hca.name), 160)
+    part.hint += !part.used ? "\nnot used: " + printable(node.plan.fabric.reason_for(hca), 160)
                             : distance_lines(
                                   table.size(), [&](std::size_t gpu) { return table[gpu].at(ports.front()); },
                                   [&](std::size_t gpu) { return gpu_name(placed.gpu_ids.at(gpu)); });

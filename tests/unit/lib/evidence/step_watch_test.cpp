@@ -10,6 +10,14 @@ namespace {
 
 using std::chrono::milliseconds;
 
+TEST(CausesOf, EfaWithoutItsPlugin) {
+    Plan plan;
+    plan.fabric.ports.emplace_back().rule = PortRule::Efa;
+    const auto causes = causes_of(NodeFacts(), plan);
+    ASSERT_FALSE(causes.empty());
+    EXPECT_NE(causes[0].find("NCCL reaches them through the aws-ofi-nccl plugin"), std::string::npos) << causes[0];
+}
+
 /// A node with one port, in words of four bytes, and one interface.
 class Watched : public testing::Test {
 protected:

@@ -98,13 +98,22 @@ TEST(UsersNccl, PortsThatCannotBeUsedOrHadBetterNotBe) {
                     "sockets; unset it"});
 }
 
-TEST(UsersNccl, OfEfaNothingIsSaid) {
+TEST(UsersNccl, OnEfaOnlyWhatKeepsThePluginAway) {
     NodeFacts facts = node();
     for (auto& hca : facts.fabric.hcas) {
         hca.driver = "efa";
     }
     facts.environment.set("NCCL_IB_HCA", "mlx4_0");
+    facts.environment.set("NCCL_IB_DISABLE", "1");
     EXPECT_EQ(warnings(facts), Texts());
+    EXPECT_EQ(fabric_summary(facts, make_plan(facts, {}).fabric), "3 EFA ports for aws-ofi-nccl");
+    for (const auto& [name, text] : {std::pair("NCCL_NET_PLUGIN", "none"), std::pair("NCCL_NET", "Socket")}) {
+        NodeFacts with = facts;
+        with.environment.set(name, text);
+        const auto variable = std::string(name) + "=" + text + " (set before)";
+        EXPECT_EQ(warnings(with), Texts{variable + " stays: NCCL will use sockets"});
+        EXPECT_EQ(fabric_summary(with, make_plan(with, {}).fabric), "sockets by " + variable);
+    }
 }
 
 TEST(UsersNccl, AnInterfaceThatIsNotThere) {
