@@ -165,10 +165,9 @@ Exclusion exclusion_without_gid(const Port& port, const std::optional<Fault>& ne
                             port.gid_table_length)};
     }
     const bool wrong_version = nearest->rule == GidRule::WrongVersion;
-    return {PortRule::NoUsableGid,
-            format_text("has no {}{} address ({}{}{}): left out; {}", wrong_version ? "" : "usable ",
-                        roce_version_text(settings), wrong_version ? "only " : "", nearest->reason, unread,
-                        nearest->remedy)};
+    return {PortRule::NoUsableGid, format_text("has no {}{} address ({}{}{}): left out; {}",
+                                               wrong_version ? "" : "usable ", roce_version_text(settings),
+                                               wrong_version ? "only " : "", nearest->reason, unread, nearest->remedy)};
 }
 
 /// Returns how the port with a link-local entry on this interface gets a better one.

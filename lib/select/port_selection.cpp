@@ -128,8 +128,8 @@ std::string_view card_of(const Hca& hca) {
 /// True for a broken rail: a port beside a GPU that does not work, with no other working port on its card. If another
 /// port of the card works, this one may simply have no cable, or be what `prefix` is to leave out.
 bool is_broken_rail(const Selection& selection, const PortCandidate& candidate) {
-    constexpr std::array rules = {PortRule::NotActive, PortRule::NoSubnetManager, PortRule::StateUnreadable,
-                                  PortRule::TooSlowToRead, PortRule::NoDeviceFile, PortRule::OutsidePrefix};
+    constexpr std::array rules = {PortRule::NotActive,     PortRule::NoSubnetManager, PortRule::StateUnreadable,
+                                  PortRule::TooSlowToRead, PortRule::NoDeviceFile,    PortRule::OutsidePrefix};
     return contains(rules, candidate.exclusion->rule) && shares_switch_with_gpu(selection.fabric, *candidate.hca) &&
            std::ranges::none_of(selection.candidates, [&](const PortCandidate& other) {
                return card_of(*other.hca) == card_of(*candidate.hca) && other.port->state == "ACTIVE" &&

@@ -200,7 +200,8 @@ inline void check_choice(const rdma_nccl::Fabric& fabric, const rdma_nccl::Fabri
                 "all used ports are in the prefix, or none is");
     }
     require_all_plain(choice.warnings);
-    require(used > 0 || fabric.hcas.empty() || !choice.warnings.empty(), "a warning when no port is used");
+    require(used > 0 || fabric.hcas.empty() || choice.is_efa() || !choice.warnings.empty(),
+            "a warning when no port is used");
 }
 
 /// All of a choice that a user sees.

@@ -79,7 +79,8 @@ TEST(Plan, DevicesThatCannotBeReadAreNotAbsent) {
     const auto warning = [&facts] { return make_plan(facts, {}).warnings.at(0); };
     EXPECT_EQ(warning(), "no RDMA device in /sys/class/infiniband: NCCL will use sockets");
     facts.fabric.problems = {"/sys/class/infiniband: Permission denied"};
-    EXPECT_EQ(warning(), "cannot tell the RDMA devices (/sys/class/infiniband: Permission denied): NCCL will use sockets");
+    EXPECT_EQ(warning(),
+              "cannot tell the RDMA devices (/sys/class/infiniband: Permission denied): NCCL will use sockets");
 }
 
 TEST(Plan, SocketsFollowTheHeadsNetwork) {

@@ -147,8 +147,8 @@ TEST(Filters, AnAddressWithoutItsEntryIsNoLackOfAnAddress) {
               "has no RoCE v2 address (only fe80::): left out; eth2 has 10.0.2.1, which is not in the GID table yet: "
               "try again, or set eth2 down and up");
     hca.ports[0].problems = {"gids/3: Input/output error"};
-    EXPECT_EQ(reason_of(choose_fabric(fabric, {}), "mlx5_2").find("has no RoCE v2 address (only fe80::; gids/3: Input/"),
-              0U);
+    EXPECT_EQ(
+        reason_of(choose_fabric(fabric, {}), "mlx5_2").find("has no RoCE v2 address (only fe80::; gids/3: Input/"), 0U);
 }
 
 TEST(Filters, OnlyActivePorts) {
