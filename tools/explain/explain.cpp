@@ -360,34 +360,27 @@ Result<std::size_t> save_bundle(const std::string& directory, const NodePlan& no
 
 namespace {
 
-/// Returns "n01" of "/tmp/n01.tar.gz"; empty if the name is no archive's.
+/// Returns "n01" of "/tmp/n01.tar.gz" or "n01.tgz"; empty if the name is no archive's.
 std::string archive_title(std::string_view path) {
-    auto name = base_name(path);
-    for (const std::string_view suffix : {".tar.gz", ".tgz"}) {
-        if (name.ends_with(suffix)) {
-            name.remove_suffix(suffix.size());
-            return std::string(name);
-        }
-    }
-    return {};
+    const auto name = base_name(path);
+    return std::string(
+        name.substr(0, name.ends_with(".tar.gz") ? name.size() - 7 : name.ends_with(".tgz") ? name.size() - 4 : 0));
 }
 
 /// Has tar write `directory`/`title` as an archive to `out`.
 Result<void> pack(const std::string& directory, const std::string& title, int out) {
     const auto tar =
         start_process({.words = {"tar", "-czf", "-", "-C", directory, "./" + title}, .input = -1, .output = out});
-    int status = 0;
+    int status = -1;
     while (tar && ::waitpid(*tar, &status, 0) < 0 && errno == EINTR) {
     }
-    if (!tar || status != 0) {
-        return fail(format_text("tar failed ({}); install tar and gzip, or name a directory",
-                                tar ? format_text("code {}", exit_code_for_status(status)) : tar.error().message));
-    }
-    return {};
+    return status == 0 ? Result<void>()
+                       : fail(format_text("tar failed (code {}); install tar and gzip, or name a directory",
+                                          exit_code_for_status(status)));
 }
 
-} // namespace
-
+/// Saves the bundle as a gzipped tar archive of one directory called `title`, in a new file that only its owner can
+/// read. Leaves no file if it fails.
 Result<std::size_t> save_archive(const std::string& path, const std::string& title, const NodePlan& node,
                                  const std::string& site_file, const std::string& host) {
     const UniqueFd out(::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, private_file));
@@ -409,8 +402,6 @@ Result<std::size_t> save_archive(const std::string& path, const std::string& tit
     }
     return files;
 }
-
-namespace {
 
 struct ExplainOptions {
     SettingsOptions settings;
@@ -467,13 +458,10 @@ Result<int> run_explain(const ExplainOptions& options) {
         return exit_bad_line;
     }
     const auto root = SysRoot::open(settings->root);
-    auto node = root ? plan_node(options.settings, *settings, usual_timeout, {}, GidTables::Whole, *subject)
-                     : tl::unexpected(root.error());
+    const auto node = root ? plan_node(options.settings, *settings, usual_timeout, {}, GidTables::Whole, *subject)
+                           : tl::unexpected(root.error());
     if (!node) {
         return tl::unexpected(node.error());
-    }
-    if (auto hint = mpirun_hint(node->facts.environment)) {
-        node->plan.warnings.push_back(std::move(*hint));
     }
     const std::string host = host_name_of(*root);
     if (options.save.empty()) {

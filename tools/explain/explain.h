@@ -65,9 +65,4 @@ Result<std::size_t> copy_accessed(const SysRoot& root, const AccessLog& log, con
 Result<std::size_t> save_bundle(const std::string& directory, const NodePlan& node, const std::string& site_file,
                                 const std::string& host);
 
-/// Writes the same as a gzipped tar archive, of one directory called `title`, to a new file that only its owner can
-/// read. Needs the programs tar and gzip, and leaves no file if it fails.
-Result<std::size_t> save_archive(const std::string& path, const std::string& title, const NodePlan& node,
-                                 const std::string& site_file, const std::string& host);
-
 } // namespace rdma_nccl
