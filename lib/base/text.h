@@ -123,7 +123,7 @@ public:
             ++more_;
         }
     }
-    /// Adds the message of an error that does not say that a thing is not there.
+    /// Adds the message of an error, unless it says that the thing is not there.
     void add_unless_absent(const Error& error) {
         if (!error.is_absent()) {
             add(error.message);

@@ -62,7 +62,7 @@ struct Port {
 
 /// This process's access to the device file of an HCA's verbs.
 enum class DeviceAccess {
-    Unknown,       ///< a copied tree of another machine, without /dev; or it cannot be told
+    Unknown,       ///< a copied tree of another machine, without /dev, or it could not be checked
     Open,          ///< readable and writable
     NoVerbsDevice, ///< nothing in /sys/class/infiniband_verbs: ib_uverbs is not loaded
     Missing,       ///< there is a verbs device but no file for it: in a container

@@ -106,7 +106,7 @@ Hca read_hca(const SysRoot& root, const std::string& name, const Directory& dire
 /// and whether it exists. NCCL skips an HCA that it cannot open (ncclIbInit), but sysfs still shows it.
 using VerbsDevices = std::map<std::string, std::string>; // maps mlx5_0 to uverbs3
 
-/// Fails if it cannot be told which there are.
+/// Fails if they cannot be listed.
 Result<VerbsDevices> read_verbs_devices(const SysRoot& root) {
     constexpr std::string_view verbs_directory = "/sys/class/infiniband_verbs";
     VerbsDevices devices;

@@ -56,7 +56,7 @@ public:
     [[nodiscard]] Result<std::vector<std::string>> list(std::string_view path) const;
     [[nodiscard]] Result<Directory> directory(std::string_view path) const;
     [[nodiscard]] bool exists(std::string_view path) const { return look_for(path).has_value(); }
-    /// Fails if nothing is there (Error::is_absent()), and if that cannot be told.
+    /// Fails if nothing is there (Error::is_absent()), or if it cannot tell.
     [[nodiscard]] Result<void> look_for(std::string_view path) const;
     /// Returns true if this process may, with its effective ids, open the file for both.
     [[nodiscard]] bool may_read_and_write(std::string_view path) const;

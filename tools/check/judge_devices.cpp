@@ -115,7 +115,7 @@ Finding judge_device_file(const Facts& facts, const Hca& hca) {
     case DeviceAccess::Open:
         return result.pass(facts.live ? "can be opened by this user" : "has a device file");
     case DeviceAccess::Unknown:
-        return result.skip(facts.kernel.dev_known ? "whether it can be opened cannot be told" : "a tree without /dev");
+        return result.skip(facts.kernel.dev_known ? "cannot tell whether it can be opened" : "a tree without /dev");
     case DeviceAccess::NoVerbsDevice:
         return result.set(fault, "has no verbs device", "modprobe ib_uverbs");
     case DeviceAccess::Missing:
