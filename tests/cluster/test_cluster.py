@@ -12,12 +12,17 @@ import subprocess
 import sys
 import tempfile
 import unittest
+from dataclasses import replace
+from unittest import mock
 
 sys.dont_write_bytecode = True
 HERE = os.path.dirname(os.path.abspath(__file__))
-sys.path.insert(0, os.path.join(os.path.dirname(HERE), "common"))
+sys.path[:0] = [HERE, os.path.join(os.path.dirname(HERE), "common")]
 
+from boot import Init  # noqa: E402
+from layout import _as_gateway, make_cluster  # noqa: E402
 from leftovers import eventually, host_state, processes_naming  # noqa: E402
+from state import TestBedError  # noqa: E402
 
 CLUSTER = os.path.join(HERE, "cluster")
 MKTREE = os.path.join(os.path.dirname(HERE), "data", "mktree")
@@ -361,6 +366,24 @@ class Ends(unittest.TestCase):
             self.assertEqual(wrong.returncode, 1, arguments)
             self.assertNotIn("Traceback", wrong.stderr)
         self.assert_nothing_left()
+
+
+class Reasons(unittest.TestCase):
+    """Why a cluster does not come up."""
+
+    def test_nodes_that_are_not_idle_are_named(self):
+        late = mock.patch.object(Init, "_await", side_effect=TestBedError("all nodes idle did not come in 60 s"))
+        nodes = mock.patch.object(Init, "_nodes", return_value=["n01 is down* (Not responding)", "n02 is idle (none)"])
+        with late, nodes:
+            with self.assertRaisesRegex(TestBedError, r"60 s: n01 is down\* \(Not responding\); n02"):
+                Init.__new__(Init)._await_nodes()
+
+    def test_a_node_that_cannot_reach_the_others_is_refused(self):
+        one = make_cluster(1, ["aws-p5"], [])
+        node = replace(one.nodes[0], machine=replace(one.nodes[0].machine, default_routes=()))
+        login = make_cluster(1, ["nine-hca"], []).login
+        with self.assertRaisesRegex(TestBedError, r"^n01: 172\.31\.\S+ is not in 10\.0\.60\.0/24, and it has no"):
+            _as_gateway(login, [node])
 
 
 class Descriptions(unittest.TestCase):
