@@ -367,16 +367,14 @@ std::string archive_title(std::string_view path) {
         name.substr(0, name.ends_with(".tar.gz") ? name.size() - 7 : name.ends_with(".tgz") ? name.size() - 4 : 0));
 }
 
-/// Has tar write `directory`/`title` as an archive to `out`.
-Result<void> pack(const std::string& directory, const std::string& title, int out) {
+/// Has tar write `directory`/`title` as an archive to `out`. Returns false if that failed.
+bool pack(const std::string& directory, const std::string& title, int out) {
     const auto tar =
         start_process({.words = {"tar", "-czf", "-", "-C", directory, "./" + title}, .input = -1, .output = out});
     int status = -1;
     while (tar && ::waitpid(*tar, &status, 0) < 0 && errno == EINTR) {
     }
-    return status == 0 ? Result<void>()
-                       : fail(format_text("tar failed (code {}); install tar and gzip, or name a directory",
-                                          exit_code_for_status(status)));
+    return status == 0;
 }
 
 /// Saves the bundle as a gzipped tar archive of one directory called `title`, in a new file that only its owner can
@@ -391,8 +389,8 @@ Result<std::size_t> save_archive(const std::string& path, const std::string& tit
     std::string scratch = (fs::temp_directory_path(ignored) / "rdma-nccl.XXXXXX").string();
     const bool made = ::mkdtemp(scratch.data()) != nullptr; // of mode 0700
     auto files = made ? save_bundle(scratch + "/" + title, node, site_file, host) : fail_errno(scratch);
-    if (const auto packed = files ? pack(scratch, title, out.get()) : Result<void>(); !packed) {
-        files = fail(format_text("{}: {}", printable(path), packed.error().message));
+    if (files && !pack(scratch, title, out.get())) {
+        files = fail(format_text("{}: tar failed; install tar and gzip, or name a directory", printable(path)));
     }
     if (made) {
         fs::remove_all(scratch, ignored);
