@@ -362,9 +362,8 @@ namespace {
 
 /// Returns "n01" of "/tmp/n01.tar.gz" or "n01.tgz"; empty if the name is no archive's.
 std::string archive_title(std::string_view path) {
-    const auto name = base_name(path);
-    return std::string(
-        name.substr(0, name.ends_with(".tar.gz") ? name.size() - 7 : name.ends_with(".tgz") ? name.size() - 4 : 0));
+    const std::size_t suffix = path.ends_with(".tar.gz") ? 7 : path.ends_with(".tgz") ? 4 : path.size();
+    return std::string(base_name(path.substr(0, path.size() - suffix)));
 }
 
 /// Has tar write `directory`/`title` as an archive to `out`. Returns false if that failed.
