@@ -94,7 +94,7 @@ std::map<std::string, Option, std::less<>> options_of(Words words) {
             break;
         }
         Option option{std::string(value.value_or("")), words[i]};
-        const std::string_view next = i + 1 < words.size() ? words[i + 1] : "-";
+        const std::string_view next = i + 1 < words.size() ? std::string_view(words[i + 1]) : "-";
         if (!value && !contains(flags, name) && !next.starts_with('-') && !next.ends_with(".py")) {
             option = {words[i + 1], format_text("{} {}", words[i], next)};
             ++i;

@@ -191,7 +191,7 @@ std::optional<TaskProcess> find_task(const SysRoot& root, std::uint32_t job, std
         }
     }
     const auto words = root.read(format_text("/proc/{}/cmdline", task.pid), longest_words).value_or("");
-    for (const auto word : split(words.substr(0, words.find_last_not_of('\0') + 1), '\0')) {
+    for (const auto word : split(std::string_view(words).substr(0, words.find_last_not_of('\0') + 1), '\0')) {
         task.program.emplace_back(word);
     }
     return task;

@@ -223,6 +223,7 @@ class PairsCommand(LabTest):
     def speeds(self, report: dict) -> dict[str, float]:
         """Gb/s by "PORT WAY"."""
         results = self.by_port(report)
+        self.assertEqual([result["problem"] for result in results.values()], [""] * len(results))
         return {f"{port} {way}": result[way]["gbps"] for port, result in results.items() for way in ("forward", "backward")}
 
     def test_slow_link_is_named(self):

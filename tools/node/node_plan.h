@@ -46,8 +46,8 @@ struct NodePlan {
     Plan plan;
     std::vector<Variable> variables; ///< of the plan, and of the task if this process is one
     Places places;
-    std::string name = {}; ///< of the machine that a file describes
     std::string subject{}; ///< Subject::name
+    std::string name{};    ///< of the machine that a file describes
 
     /// Returns 0: good; 1: with warnings; 2: there are HCAs but none is usable; 3: no HCA.
     [[nodiscard]] int exit_code() const;

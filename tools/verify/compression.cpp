@@ -131,10 +131,10 @@ public:
     };
 
     explicit XzStream(Library library) : library_(std::move(library)) {
-        (void)library_.init(&state_, most_memory, LZMA_CONCATENATED);
+        is_open_ = library_.init(&state_, most_memory, LZMA_CONCATENATED) == LZMA_OK;
     }
     ~XzStream() override { library_.end(&state_); }
-    [[nodiscard]] bool is_open() const { return state_.internal != nullptr; }
+    [[nodiscard]] bool is_open() const { return is_open_; }
 
 protected:
     Step take(std::string_view& input, std::span<char> output) override {
@@ -157,6 +157,7 @@ private:
     static constexpr std::uint64_t most_memory = std::uint64_t{256} << 20; // xz -9 needs 65 MiB
     Library library_;
     lzma_stream state_ = LZMA_STREAM_INIT;
+    bool is_open_ = false;
 };
 
 constexpr auto load_xz = load_stream<XzStream>;

@@ -73,7 +73,7 @@ NcclFailure NcclLibrary::failure(std::string_view what, ncclResult_t result, ncc
     const char* const detail = last_error != nullptr ? last_error(communicator) : nullptr;
     // Some releases put "Last error:" and a blank before the message. It may have several lines.
     const auto message = trim(detail != nullptr ? detail : "");
-    const auto cause = nccl_cause(message, true);
+    const auto cause = nccl_cause(message, true).value_or("");
     return {format_text("{}: {}{}{}: {}", what, error_string(result), message.empty() ? "" : ": ",
                         printable(message, 300), cause.empty() ? advice_for(result) : cause),
             result == ncclRemoteError};
