@@ -88,7 +88,8 @@ unsigned rank_of(const TaskProcess& process) {
 }
 
 /// Returns the processes of the job's tasks in normal steps that this user can read. Only tasks have a SLURM_PROCID.
-std::vector<TaskProcess> task_processes(const SysRoot& root, std::uint32_t job) {
+std::vector<TaskProcess> task_processes(const SysRoot& root, std::uint32_t job, const Environment& own) {
+    const auto node = own.get("SLURMD_NODENAME");
     std::vector<TaskProcess> found;
     for (const auto& name : root.list("/proc").value_or(std::vector<std::string>{})) {
         const auto pid = parse_number<pid_t>(name);
@@ -102,7 +103,8 @@ std::vector<TaskProcess> task_processes(const SysRoot& root, std::uint32_t job) 
             return parse_number<std::uint32_t>(environment.get(variable).value_or(""));
         };
         const auto step = number("SLURM_STEP_ID");
-        if (number("SLURM_JOB_ID") == job && step && *step < first_special_step && number("SLURM_PROCID")) {
+        const bool here = !node || environment.get("SLURMD_NODENAME") == node;
+        if (here && number("SLURM_JOB_ID") == job && step && *step < first_special_step && number("SLURM_PROCID")) {
             found.push_back({*pid, {}, *step, std::move(environment)});
         }
     }
@@ -169,8 +171,9 @@ std::optional<StepId> parse_step_id(std::string_view text) {
 }
 
 std::optional<TaskProcess> find_task(const SysRoot& root, std::uint32_t job, std::optional<std::uint32_t> step,
-                                     std::optional<std::uint32_t> own_step) {
-    auto all = task_processes(root, job);
+                                     const Environment& own) {
+    const auto own_step = parse_number<std::uint32_t>(own.get("SLURM_STEP_ID").value_or(""));
+    auto all = task_processes(root, job, own);
     std::erase_if(all, [&](const TaskProcess& each) { return step ? each.step != *step : each.step == own_step; });
     if (all.empty()) {
         return std::nullopt;

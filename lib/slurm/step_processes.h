@@ -68,9 +68,10 @@ struct TaskProcess {
 /// Returns the step's first task on the node, by SLURM_PROCID, and of its processes the outermost one; nullopt if this
 /// user can read none: they are another user's, or have ended. NCCL's variables that a process below it has otherwise
 /// are taken from there: a script may have exported them. Without `step`: of the newest normal step of the job, but not
-/// of `own_step`.
+/// of the one that `own`, this process's environment, is of. Tasks of another slurmd of the machine do not count if
+/// `own` names one.
 std::optional<TaskProcess> find_task(const SysRoot& root, std::uint32_t job, std::optional<std::uint32_t> step,
-                                     std::optional<std::uint32_t> own_step = {});
+                                     const Environment& own);
 
 /// Returns true if the step's slurmstepd runs on the node.
 bool step_on_node(const SysRoot& root, std::uint32_t job, std::uint32_t step);

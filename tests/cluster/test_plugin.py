@@ -261,9 +261,9 @@ class TwoNodes(ClusterTest):
         started = f"{self.cluster.dir}/started"
         step = f"bash -c 'export NCCL_NET=Socket; touch {started}.$SLURM_PROCID; sleep 60; true'"
         explain = f"rdma-nccl explain --root {self.cluster.dir}/root"
-        script = (f"export NCCL_IB_DISABLE=1; srun --overlap -N2 --ntasks-per-node=1 --rdma-nccl=layout=rank,verbose=0 {step} & "
+        script = (f"export NCCL_IB_DISABLE=1; srun --overlap -N2 -n2 --rdma-nccl=layout=rank,verbose=0 {step} & "
                   f"unset NCCL_IB_DISABLE; while [ ! -e {started}.0 -o ! -e {started}.1 ]; do sleep 0.1; done; sleep 0.5; "
-                  f"srun --overlap --jobid=$SLURM_JOB_ID -N2 --ntasks-per-node=1 {explain}; echo ===; "
+                  f"srun --overlap --jobid=$SLURM_JOB_ID -N2 -n2 {explain}; echo ===; "
                   f"srun --overlap -N1 -n1 -w n02 {explain} --step $SLURM_JOB_ID.0 --json; scancel $SLURM_JOB_ID.0; wait")
         output = self.cluster.run("salloc", "-Q", "-N2", "--ntasks-per-node=2", "bash", "-c", script, user="root").stdout
         both, second = output.split("===\n")
@@ -351,7 +351,7 @@ class Torch(ClusterTest):
 class SiteWide(ClusterTest):
     """A site that has the plugin on for every step. The launchers print what they would read."""
 
-    arguments = ["--plugstack-args", "enable=on"]
+    arguments = ["--plugstack-args", "enable=on", "--nodes", "3", "--gpus", "8,8,0"]
     OF_RANKS = r"(?m)^(PET_|MASTER_|JAX_|RANK=|NODE_RANK=|WORLD_SIZE=|NNODES=|GROUP_)"
 
     @classmethod
@@ -400,8 +400,8 @@ class SiteWide(ClusterTest):
 
     def test_a_program_without_gpus_keeps_its_threads(self):
         show_threads = ["bash", "-c", "echo ${OMP_NUM_THREADS-unset}"]
-        self.assertEqual(self.good("srun", *show_threads, CUDA_VISIBLE_DEVICES=""), "unset\n")
-        self.assertNotEqual(self.good("srun", "--rdma-nccl", *show_threads, CUDA_VISIBLE_DEVICES=""), "unset\n")
+        self.assertEqual(self.good("srun", "-w", "n03", *show_threads), "unset\n")
+        self.assertNotEqual(self.good("srun", "-w", "n03", "--rdma-nccl", *show_threads), "unset\n")
 
 
 class UnequalNodes(ClusterTest):

@@ -35,8 +35,8 @@ protected:
         tree_.file(folder + "environ", environ).file(folder + "stat", format_text("{} (x) S {} 1", pid, parent));
     }
     [[nodiscard]] std::optional<TaskProcess> find(std::uint32_t job, std::optional<std::uint32_t> step,
-                                                  std::optional<std::uint32_t> own = {}) const {
-        return find_task(tree_.root(), job, step, own);
+                                                  std::vector<std::string> own = {}) const {
+        return find_task(tree_.root(), job, step, Environment(std::move(own)));
     }
 
     test::Tree tree_;
@@ -58,9 +58,16 @@ TEST_F(FindTask, TheOutermostProcessOfTheFirstTask) {
 }
 
 TEST_F(FindTask, BesideAnotherStep) {
-    EXPECT_EQ(find(12, {}, 2)->step, 1U) << "the newest";
-    EXPECT_EQ(find(12, {}, 1)->step, 0U) << "not the own one, and no batch script";
-    EXPECT_FALSE(find(13, {}, 9));
+    EXPECT_EQ(find(12, {}, {"SLURM_STEP_ID=2"})->step, 1U) << "the newest";
+    EXPECT_EQ(find(12, {}, {"SLURM_STEP_ID=1"})->step, 0U) << "not the own one, and no batch script";
+    EXPECT_FALSE(find(13, {}, {"SLURM_STEP_ID=9"}));
+}
+
+TEST_F(FindTask, OfThisNodeWhereSeveralShareTheMachine) {
+    process(70, 1, "SLURM_JOB_ID=15\0SLURM_STEP_ID=0\0SLURM_PROCID=0\0SLURMD_NODENAME=n01\0"s);
+    process(71, 1, "SLURM_JOB_ID=15\0SLURM_STEP_ID=0\0SLURM_PROCID=1\0SLURMD_NODENAME=n02\0"s);
+    EXPECT_EQ(find(15, 0)->pid, 70);
+    EXPECT_EQ(find(15, 0, {"SLURMD_NODENAME=n02"})->pid, 71);
 }
 
 TEST(StepId, ByNumbers) {
