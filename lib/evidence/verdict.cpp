@@ -232,7 +232,7 @@ LogVerdict judge_log(const LogEvidence& log) {
     } else if (rdma > 0) {
         verdict.verdict = log.failed ? Verdict::Mixed : Verdict::Used;
         if (log.failed) {
-            verdict.why.push_back(part(rdma, all) + " over RDMA, which then failed");
+            verdict.why.push_back(part(rdma, all) + " over RDMA; then NCCL failed");
         }
     } else {
         verdict.verdict = Verdict::NotUsed;

@@ -53,6 +53,16 @@ constexpr std::string_view ofi_open =
 constexpr std::string_view ofi_transfer =
     "a transfer over libfabric failed: a peer died, a link went down, or (EFA) the security group does not let its own "
     "members through; see NCCL's message NET/OFI";
+constexpr std::string_view ofi_memory =
+    "the OFI plugin could not register memory: its provider does not reach the GPU's memory, or the limit of locked "
+    "memory (memlock) is too low; see NCCL's message NET/OFI";
+constexpr std::string_view ucx_failed =
+    "the UCX plugin failed: see NCCL's message \"UCX error\" and what UCX itself printed before it";
+constexpr std::string_view verbs_failed = "a call of libibverbs failed: see NCCL's message \"Call to ibv_\"";
+constexpr std::string_view not_created =
+    "an HCA's queues could not be created: the limit of locked memory (memlock) is the likely cause; raise it to "
+    "unlimited for the ranks";
+constexpr std::string_view no_query = "an RDMA device could not be queried: see the kernel's log of the node";
 constexpr std::string_view ofi_start =
     "the OFI plugin could not start, so its network is not used: see its messages NET/OFI";
 constexpr std::string_view doca =
@@ -84,6 +94,8 @@ constexpr auto info_causes = std::to_array<Cause>({
     {"NET/Plugin*undefined symbol", plugin_library},
     {"NET/Plugin*not found (required by", plugin_library}, // dlopen(3): version `IBVERBS_1.14' not found
     {"NET/OFI*No eligible providers", no_provider},
+    {"NET/OFI*disabling GDR", no_libfabric_gdr_cause},
+    {"NET/OFI*GDR not supported", no_libfabric_gdr_cause},
     {"Tried merging multiple devices together and failed", not_fused},
 });
 
@@ -95,7 +107,7 @@ constexpr auto warn_causes = std::to_array<Cause>({
     {"Missing \"", ""}, // RCCL: "iommu=pt", "HSA_FORCE_FINE_GRAIN_PCIE=1"
     {"Unable to open device",
      "an RDMA device could not be opened: give the container or the job its /dev/infiniband/uverbs*"},
-    {"Unable to query device", "an RDMA device could not be queried: see the kernel's log of the node"},
+    {"Unable to query device", no_query},
     {"dlvsym failed on ibv_",
      "libibverbs lacks a symbol that NCCL needs, so RDMA is not used: update rdma-core where the ranks run (their "
      "container?)"},
@@ -112,6 +124,11 @@ constexpr auto warn_causes = std::to_array<Cause>({
     {"ibv_reg_*failed with error", gpu_not_registered},
     {"ibv_query_gid failed",
      "NCCL_IB_GID_INDEX is beyond the GID table of a port: unset it; rdma-nccl gids shows the table"},
+    {"Call to ibv_query_*failed", no_query},
+    {"Call to ibv_de*failed", ""}, // destroy, dereg, dealloc: the end of a communicator
+    {"Call to ibv_*failed with", verbs_failed},
+    {"ibv_create_*failed", not_created}, // old versions give no reason
+    {"Call to ibv_*failed", verbs_failed},
     {"ncclIbRoceGetVersionNum",
      "the RoCE version of a GID could not be read (container with its own network?): set NCCL_IB_GID_INDEX"},
     {"Attempted to connect incompatible devices", unlike_links},
@@ -137,6 +154,8 @@ constexpr auto warn_causes = std::to_array<Cause>({
      "the OFI plugin is built for EFA alone, and there is none: use one that is built for the network"},
     {"NET/OFI*Couldn't open", ofi_open},
     {"NET/OFI*completed with error", ofi_transfer},
+    {"NET/OFI*nable to register memory", ofi_memory},
+    {"UCX error", ucx_failed},       // nccl-rdma-sharp-plugins src/ucx_plugin.c
     {"NET/OFI*nitializ", ofi_start}, // "Failing initialization", "Failed to initialize"
     {"Duplicate GPU detected", "two ranks use the same GPU: give each its own (CUDA_VISIBLE_DEVICES)"},
     {"Mismatched NCCL version", "ranks have different versions of NCCL: install one on all nodes"},
@@ -207,11 +226,13 @@ constexpr auto event_causes = std::to_array<Cause>({
 });
 
 constexpr std::array consequences = {no_transport, ofi_start, flushed, after_event, peer_left};
+constexpr std::array not_started = {no_transport, ofi_start}; // which a warning that no rule knows may not explain
 // No error, and so no reason for one.
-constexpr std::array mild = {no_peer_memory_cause, too_far_cause, not_fused};
+constexpr std::array mild = {no_peer_memory_cause, too_far_cause, no_libfabric_gdr_cause, not_fused};
 // Beside those of queue pairs and completions.
 constexpr std::array endings = {gpu_not_registered, unlike_links, modify_other, completion_other,
-                                ofi_transfer,       fatal_event,  after_event};
+                                ofi_transfer,       fatal_event,  after_event,  ofi_memory,
+                                ucx_failed,         verbs_failed, not_created};
 
 std::optional<std::string_view> find_cause(std::span<const Cause> causes, std::string_view text) {
     const auto found = std::ranges::find_if(causes, [&](const Cause& cause) {
@@ -322,12 +343,31 @@ bool ends_rdma(std::string_view cause) {
     return is_of(modify_causes) || is_of(completion_causes) || contains(endings, cause);
 }
 
+bool is_of_proxy(std::string_view warning) {
+    constexpr auto phrases = std::to_array<std::string_view>(
+        {"[Service thread]", "[Proxy ", "Proxy Call to rank ", "Socket recv failed while polling for opId="});
+    return std::ranges::any_of(phrases, [&](auto phrase) { return warning.find(phrase) != std::string_view::npos; });
+}
+
 void drop_consequences(NcclCauses& causes) {
-    const auto is_consequence = [](const auto& cause) { return contains(consequences, cause.first); };
-    if (std::ranges::any_of(
-            causes, [&](const auto& cause) { return !is_consequence(cause) && !contains(mild, cause.first); })) {
-        std::erase_if(causes, is_consequence);
+    const auto is_consequence = [](const auto& cause) {
+        return contains(consequences, cause.first) || is_of_proxy(cause.first);
+    };
+    std::uint64_t most = 0;
+    bool explained = false;
+    for (const auto& cause : causes) {
+        if (!is_consequence(cause) && !contains(mild, cause.first)) {
+            explained = true;
+            most = std::max(most, cause.second);
+        }
     }
+    std::erase_if(causes, [&](const auto& cause) {
+        return explained && is_consequence(cause) && (most > 0 || !contains(not_started, cause.first));
+    });
+}
+
+void drop_mild(NcclCauses& causes) {
+    std::erase_if(causes, [](const auto& cause) { return contains(mild, cause.first); });
 }
 
 } // namespace rdma_nccl

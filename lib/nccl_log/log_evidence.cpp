@@ -57,24 +57,35 @@ std::size_t read_log(int directory, const std::string& name, std::size_t most, N
     return total;
 }
 
-/// Returns the most frequent first, and equally frequent ones sorted by text.
+/// Returns the most frequent first, and equally frequent ones sorted by text. What was counted 0 times comes last. A
+/// plugin that failed comes first: a setting such as NCCL_IB_DISABLE is often there because the plugin should be used.
 std::vector<std::string> by_number(const NcclCauses& counts) {
     auto texts = mapped(counts, &NcclCauses::value_type::first);
-    std::ranges::stable_sort(texts, std::ranges::greater(), [&](const std::string& text) { return counts.at(text); });
+    std::ranges::stable_sort(texts, std::ranges::greater(), [&](const std::string& text) {
+        const auto number = counts.at(text);
+        return std::pair(number > 0 && text.find(" plugin ") != std::string::npos, number);
+    });
     return texts;
 }
 
-/// Returns true if all ranks of the largest communicator are on one node, as far as the log can tell: it has a process
-/// for each of them, or a ring of connections inside a node closes over them. NCCL before 2.20 does not log the number
-/// of nodes, and a log without the lines of communicators not that of ranks.
-bool has_all_ranks_of_one_node(const NcclLog& log) {
+/// Returns the number of nodes of the largest communicator, as far as the log's processes tell: there is one for each
+/// of its ranks, or a ring of connections inside a node closes over them; 0: they do not. NCCL before 2.20 does not log
+/// the number, and a log without the lines of communicators not that of ranks.
+unsigned nodes_of(const NcclLog& log) {
     std::uint32_t ranks = 0;
     std::size_t named = 0;
+    std::set<std::uint32_t> known;
     std::set<std::string_view> hosts;
     std::set<unsigned> senders;
     std::set<unsigned> receivers;
     for (const auto& process : log.processes) {
-        ranks = std::max(ranks, process.ranks);
+        if (process.ranks > ranks) {
+            ranks = process.ranks;
+            known.clear();
+        }
+        if (process.rank && process.ranks == ranks) {
+            known.insert(*process.rank);
+        }
         senders.insert(process.senders.begin(), process.senders.end());
         receivers.insert(process.receivers.begin(), process.receivers.end());
         if (!process.host.empty()) {
@@ -83,7 +94,10 @@ bool has_all_ranks_of_one_node(const NcclLog& log) {
         }
     }
     const bool ring_closes = senders.size() > 1 && senders.size() >= ranks && senders == receivers;
-    return hosts.size() == 1 ? ring_closes || (ranks > 0 && named >= ranks) : hosts.empty() && ranks > 0 && ring_closes;
+    if (hosts.size() > 1) { // more processes than ranks are those of several jobs
+        return named == ranks && known.size() == ranks ? static_cast<unsigned>(hosts.size()) : 0;
+    }
+    return hosts.empty() ? ranks > 0 && ring_closes : ring_closes || (ranks > 0 && named >= ranks);
 }
 
 } // namespace
@@ -114,16 +128,18 @@ LogEvidence summary(const NcclLog& log) {
             causes[cause] += number;
         }
     }
-    if (evidence.nodes == 0 && has_all_ranks_of_one_node(log)) {
-        evidence.nodes = 1;
-    }
+    // Containers of one node count as several, as NCCL counts them by their hosts (getHostHash in src/misc/utils.cc).
+    evidence.nodes = evidence.nodes == 0 ? nodes_of(log) : evidence.nodes;
     evidence.networks.assign(networks.begin(), networks.end());
     evidence.hcas.assign(hcas.begin(), hcas.end());
-    drop_consequences(causes);
-    evidence.causes = by_number(causes);
     if (!log.last_warning.empty()) {
-        evidence.causes.push_back(format_text("NCCL's last warning: {}", log.last_warning));
+        causes.emplace(format_text("NCCL's last warning: {}", log.last_warning), 0);
     }
+    drop_consequences(causes);
+    if (evidence.rdma == 0 && (evidence.nodes == 1 || evidence.nvlink > 0)) { // nothing goes through host memory
+        drop_mild(causes);
+    }
+    evidence.causes = by_number(causes);
     return evidence;
 }
 

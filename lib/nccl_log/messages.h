@@ -96,8 +96,17 @@ std::vector<KnownCause> known_causes();
 /// Returns true for a cause that, as a warning, ends what was connected over RDMA.
 bool ends_rdma(std::string_view cause);
 
-/// Removes the causes that are only a consequence if one is there that can have led to them.
+/// Removes the causes that are only a consequence if one is there that can have led to them. A warning that no rule
+/// knows counts 0 times.
 void drop_consequences(NcclCauses& causes);
+
+/// Removes the causes that only cost time between nodes.
+void drop_mild(NcclCauses& causes);
+
+/// Returns true for what NCCL says of its proxy threads when an error of another one has reached them: "[Service
+/// thread] Error encountered progressing operation=Connect, res=2", "[Proxy Service 3] Failed to execute operation
+/// ...", "Socket recv failed while polling for opId=..." (NCCL 2.18 to 2.30 src/proxy.cc).
+bool is_of_proxy(std::string_view warning);
 
 /// GPUDirect RDMA is off for an HCA because nvidia_peermem is not loaded. Connections may still use it through DMA-BUF.
 inline constexpr std::string_view no_peer_memory_cause =
@@ -107,6 +116,10 @@ inline constexpr std::string_view no_peer_memory_cause =
 inline constexpr std::string_view too_far_cause =
     "GPUDirect RDMA is off between GPUs and HCAs that are farther apart than NCCL_NET_GDR_LEVEL allows: see rdma-nccl "
     "topo";
+
+/// GPUDirect RDMA is off for libfabric's devices. Connections may use another device.
+inline constexpr std::string_view no_libfabric_gdr_cause =
+    "GPUDirect RDMA is off: libfabric or its provider does not offer it here; see NCCL's messages NET/OFI";
 
 /// Returns "2.21.5" of "NCCL version 2.21.5+cuda12.4" or "RCCL version : 2.18.3+hip6.0".
 std::optional<std::string_view> parse_version(std::string_view text);
@@ -147,6 +160,7 @@ public:
     [[nodiscard]] bool is(std::string_view host, std::uint32_t pid) const {
         return facts_.pid == pid && facts_.host == host;
     }
+    void rename(std::string_view host) { facts_.host = host; }
     /// Takes a message that does not name NCCL's version. `cut`: its end may be missing. Returns false for a warning
     /// that no rule knows.
     bool take(const NcclMessage& message, bool cut, NameBudget& budget);
@@ -174,6 +188,8 @@ private:
     }
 
     NcclProcess facts_;
+    NcclNames carriers_;                      ///< networks that the connections name
+    NcclNames initialized_;                   ///< networks that have started, perhaps not the one that was chosen
     std::map<unsigned, std::string> devices_; ///< "mlx5_0", by the index of the "Using" line
     std::vector<std::string> merged_;         ///< names of members of virtual devices
     NetworkSigns signs_;

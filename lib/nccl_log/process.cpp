@@ -4,6 +4,7 @@
 #include "lib/nccl_log/messages.h"
 
 #include "lib/base/format.h"
+#include "lib/base/lists.h"
 #include "lib/base/text.h"
 #include "lib/nccl_log/networks.h"
 #include "lib/net/ip.h"
@@ -58,10 +59,23 @@ bool names_network(std::string_view text) {
     return text.starts_with("Using network ") || (take_line_kind(text) && text.find(" via ") != std::string_view::npos);
 }
 
+/// Matches "src/group.cc:69 -> 3 [Async thread]": a call of NCCL, or its work on one, ended with an error of
+/// ncclResult_t. 7 is ncclInProgress. Starts that go well print others of the form: "net_ib.cc:652 -> 2".
+bool says_failure(std::string_view text) {
+    constexpr auto threads = std::to_array<std::string_view>({"[Async thread]", "[Proxy Thread]", "[Progress Thread]"});
+    const auto file = text.substr(0, text.find(':'));
+    if (text.find(' ') <= file.size() || !take_through(text, ":") || !take_number(text) || !take_front(text, " -> ")) {
+        return false;
+    }
+    const auto code = take_number(text).value_or(0);
+    return code >= 1 && code <= 6 &&
+           (file.ends_with("group.cc") || file.ends_with("enqueue.cc") || contains(threads, trim(text)));
+}
+
 struct Connection {
     std::optional<NcclTransport> transport; ///< nullopt: the network's name does not tell
     bool gdr = false;
-    std::string_view network = {}; ///< without a transport
+    std::string_view network = {};
 };
 
 /// Parses the text after "NET/" or "COLLNET/": "IB/0/GDRDMA(PCI)/Shared", "IB/3(1)/GDRDMA", "AWS Libfabric/0"
@@ -88,13 +102,13 @@ std::optional<Connection> parse_target(std::string_view text, bool collnet, bool
     const auto* const known = find_network(name);
     const auto transport = known != nullptr ? known->transport : std::nullopt;
     if (transport == NcclTransport::Socket) {
-        return Connection{transport};
+        return Connection{transport, false, name};
     }
     if (cut) {
         return std::nullopt;
     }
     if (transport == NcclTransport::Rdma || collnet) {
-        return Connection{gdr ? NcclTransport::RdmaGdr : NcclTransport::Rdma, gdr};
+        return Connection{gdr ? NcclTransport::RdmaGdr : NcclTransport::Rdma, gdr, collnet ? "" : name};
     }
     return Connection{std::nullopt, gdr, name};
 }
@@ -116,6 +130,20 @@ std::optional<Connection> parse_connection(std::string_view text, bool torn) {
     }
     const bool shared = text.starts_with("SHM") || text.starts_with("direct shared memory");
     return shared ? std::optional(Connection{NcclTransport::SharedMemory}) : std::nullopt;
+}
+
+/// Returns the name in "Using network IB" or "Assigned NET plugin IB to comm"; empty if there is none.
+std::string_view chosen_network(std::string_view text) {
+    if (take_front(text, "Assigned NET plugin ")) {
+        const auto end = text.rfind(" to comm");
+        return text.substr(0, end == std::string_view::npos ? 0 : end);
+    }
+    return take_front(text, "Using network ") ? trim(text) : "";
+}
+
+/// Returns "rdmap155s0" of "NET/OFI GUID of rdmap155s0: 3b6e201200002d00"; empty if there is none.
+std::string_view parse_libfabric_device(std::string_view text) {
+    return take_front(text, "NET/OFI GUID of ") ? split_once(text, ':').key : "";
 }
 
 /// Plugins that took over NCCL's code say NET/IB, whatever their name.
@@ -301,10 +329,13 @@ bool LogProcess::take_info(std::string_view text, bool cut, NameBudget& budget) 
     if (take_connection(text, cut, budget)) {
         return true;
     }
-    if (auto network = text; !cut && take_front(network, "Using network ") && is_name(trim(network))) {
-        budget.add(facts_.networks, trim(network));
+    if (const auto network = chosen_network(text); !cut && is_name(network)) {
+        budget.add(facts_.networks, network);
         has_network_ = true;
         return true;
+    }
+    if (auto network = text; !cut && take_front(network, "Initialized NET plugin ") && is_name(trim(network))) {
+        budget.add(initialized_, trim(network));
     }
     if (names_network(text)) {
         ++facts_.unread_lines;
@@ -316,12 +347,14 @@ bool LogProcess::take_info(std::string_view text, bool cut, NameBudget& budget) 
     if (take_communicator(text) || take_queue_pair(text, budget)) {
         return true;
     }
+    facts_.failed = facts_.failed || says_failure(text);
     rings_connected_ = rings_connected_ || text.starts_with("Connected all rings");
-    has_network_ = has_network_ || text.starts_with("Assigned NET plugin ");
     if (names_devices(text)) {
         take_devices(text, budget);
     } else if (const auto merged = parse_merged(text)) {
         take_merged(*merged, budget);
+    } else if (const auto name = parse_libfabric_device(text); is_name(name)) {
+        budget.add(facts_.hcas, name);
     }
     take_signs(text);
     return false;
@@ -331,6 +364,9 @@ bool LogProcess::take_connection(std::string_view text, bool cut, NameBudget& bu
     const auto connection = parse_connection(text, cut);
     if (!connection) {
         return false;
+    }
+    if (!connection->network.empty()) {
+        budget.add(carriers_, connection->network);
     }
     if (const auto transport = connection->transport) {
         ++connections(*transport);
@@ -474,6 +510,11 @@ void LogProcess::count_unclear(const JobSigns& job, NcclNames& notes) {
 
 NcclProcess LogProcess::finish(const std::string& version, const JobSigns& job, NcclNames& notes) {
     count_unclear(job, notes);
+    for (auto* const names : {&carriers_, &initialized_}) {
+        if (facts_.networks.empty()) {
+            facts_.networks = std::move(*names);
+        }
+    }
     for (const auto& name : merged_) { // the bare name, if no line named it with a port
         const auto next = facts_.hcas.lower_bound(name + ":");
         if (next == facts_.hcas.end() || !next->starts_with(name + ":")) {
@@ -483,6 +524,7 @@ NcclProcess LogProcess::finish(const std::string& version, const JobSigns& job, 
     // Causes that the rest of the log refutes or explains:
     if (connections(NcclTransport::RdmaGdr) > 0) {
         facts_.causes.erase(std::string(no_peer_memory_cause));
+        facts_.causes.erase(std::string(no_libfabric_gdr_cause));
     }
     if (connections(NcclTransport::Rdma) == 0) { // NCCL says it of each GPU and each HCA, used or not
         facts_.causes.erase(std::string(too_far_cause));

@@ -7,16 +7,17 @@
 #include <algorithm>
 #include <array>
 #include <functional>
+#include <utility>
 
 namespace rdma_nccl {
 
 constexpr std::size_t longest_quote = 200; // of a warning
 
-/// Returns true for what NCCL's proxy threads say when an error of another one has reached them: "[Service thread]
-/// Error encountered progressing operation=Connect, res=2", "[Proxy Service 3] Failed to execute operation ..."
-/// (proxy.cc).
-static bool is_of_proxy(std::string_view warning) {
-    return warning.starts_with("[Service thread]") || warning.starts_with("[Proxy ");
+/// Returns what follows a number that a program printed in front of a host: "n01" of "-1n01"; empty without a number.
+static std::string_view behind_number(std::string_view host) {
+    host.remove_prefix(host.starts_with('-') ? 1 : 0);
+    const auto digits = std::min(host.find_first_not_of("0123456789"), host.size());
+    return host.substr(digits > 0 ? digits : host.size());
 }
 
 struct NcclLogReader::State {
@@ -24,6 +25,8 @@ struct NcclLogReader::State {
     std::vector<LogProcess> processes; ///< in the order of first appearance
     /// The index of a process, by pid and host.
     std::map<std::uint32_t, std::map<std::string, std::size_t, std::less<>>> by_pid;
+    /// The index of a process whose host begins with a number, by its host without it: the number may be another's.
+    std::map<std::pair<std::uint32_t, std::string>, std::size_t> numbered;
     std::size_t last = 0; ///< index of the process of the last message
     NcclNames versions;   ///< of all processes, and from lines that name none
     NameBudget budget;
@@ -51,8 +54,9 @@ LogProcess* NcclLogReader::State::find(std::string_view host, std::uint32_t pid)
 }
 
 /// Returns the process of a message, or nullptr if it is unknown and cannot be added. A message that follows another
-/// one on its line may show too long a host name. It counts only for a known process. Messages that name no process
-/// are those of one without host and pid.
+/// one on its line may show too long a host name. It counts only for a known process. A number in front of the host of
+/// a known process is what a program printed before NCCL's line. Messages that name no process are those of one
+/// without host and pid.
 LogProcess* NcclLogReader::State::find_or_add(const NcclMessage& message) {
     if (LogProcess* const found = find(message.host, message.pid)) {
         return found;
@@ -66,12 +70,25 @@ LogProcess* NcclLogReader::State::find_or_add(const NcclMessage& message) {
         }
         return nullptr;
     }
+    const std::pair behind(message.pid, std::string(behind_number(message.host)));
+    if (LogProcess* const found = behind.second.empty() ? nullptr : find(behind.second, message.pid)) {
+        return found;
+    }
+    if (const auto earlier = numbered.find({message.pid, std::string(message.host)}); earlier != numbered.end()) {
+        last = earlier->second;
+        by_pid[message.pid].emplace(message.host, last);
+        processes[last].rename(message.host);
+        return &processes[last];
+    }
     if (processes.size() >= NcclLog::most_processes) {
         log.truncated = true;
         return nullptr;
     }
     last = processes.size();
     by_pid[message.pid].emplace(message.host, last);
+    if (!behind.second.empty()) {
+        numbered.emplace(behind, last);
+    }
     return &processes.emplace_back(message.host, message.pid);
 }
 

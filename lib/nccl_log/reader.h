@@ -44,13 +44,13 @@ struct NcclProcess {
     std::optional<std::uint32_t> rank; ///< in its largest communicator
     std::uint32_t ranks = 0;           ///< number of ranks in that communicator
     std::uint32_t nodes = 0;           ///< the most nodes of a communicator; 0: not logged (before 2.20)
-    NcclNames networks;                ///< "IB", "Socket", "AWS Libfabric": "Using network ..."
+    NcclNames networks;                ///< "IB", "Socket", "AWS Libfabric": chosen, else of the connections
     NcclNames hcas;                    ///< "mlx5_1:1", as "NET/IB : Using" and the device lines name them
     NcclNames gids;                    ///< "mlx5_1:1 index 3 10.0.0.1" or "mlx5_1:1 LID 10", from the QP lines
     std::array<std::uint64_t, nccl_transports> connections{}; ///< [send] and [receive] lines by transport
     std::set<unsigned> senders, receivers; ///< ranks at the ends of the first rings' connections inside a node
     NcclCauses causes;
-    bool failed = false;            ///< a warning ended what was connected over RDMA
+    bool failed = false;            ///< a warning or a failed call of NCCL ended what was connected over RDMA
     std::uint64_t unread_lines = 0; ///< see NcclLog
 };
 
@@ -105,9 +105,9 @@ struct LogEvidence {
     std::uint64_t nvlink = 0; ///< connections between nodes over NVLink
     std::uint64_t other = 0;  ///< connections over networks that we do not know
     std::uint64_t local = 0;  ///< connections inside nodes: GPU to GPU, shared memory
-    unsigned nodes = 0;       ///< the most nodes that one communicator spans; 0: not logged (before NCCL 2.20)
+    unsigned nodes = 0;       ///< the most nodes that one communicator spans; 0: not known
     bool info = false;        ///< a line was logged that only NCCL_DEBUG=INFO prints
-    bool failed = false;      ///< a warning ended what was connected over RDMA
+    bool failed = false;      ///< a warning or a failed call of NCCL ended what was connected over RDMA
     std::uint64_t unread = 0; ///< lines that are cut or not understood
     std::vector<std::string> hcas;
     std::vector<std::string> causes; ///< causes of failures, the most frequent first; then a warning that is unknown

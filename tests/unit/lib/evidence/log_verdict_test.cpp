@@ -55,11 +55,31 @@ TEST(LogVerdict, WithoutConnectionsOverANetwork) {
     EXPECT_EQ(judge_log(log).gpu_direct, GpuDirect::Unknown);
 }
 
+TEST(LogVerdict, ACallThatFailedIsMixed) {
+    const auto verdict = [](const std::string& line) {
+        return judge_log(
+                   summary(test::read_log("n01:7:8 [0] NCCL INFO Channel 00/0 : 0[0] -> 8[0] [send] via NET/IB/0\n"
+                                          "n01:7:8 [0] NCCL INFO " +
+                                          line + "\n")))
+            .verdict;
+    };
+    for (const char* line : {"group.cc:75 -> 2 [Async thread]", "/build/rccl/hipify/src/group.cc:116 -> 3",
+                             "enqueue.cc:2432 -> 6", "init.cc:1400 -> 1 [Async thread]",
+                             "src/proxy.cc:9 -> 3 [Proxy Thread]", "proxy.cc:9 -> 6 [Progress Thread]"}) {
+        EXPECT_EQ(verdict(line), Verdict::Mixed) << line;
+    }
+    for (const char* line :
+         {"transport/net_ib.cc:652 -> 2", "transport/net.cc:79 -> 3", "group.cc:75 -> 7 [Async thread]",
+          "enqueue.cc:10 -> 0", "see group.cc:75 -> 2", "group.cc:75 2"}) {
+        EXPECT_EQ(verdict(line), Verdict::Used) << line;
+    }
+}
+
 TEST(LogVerdict, RdmaThatFailedIsMixed) {
     auto log = test::connections(0, 8, 0);
     log.failed = true;
     EXPECT_EQ(judge_log(log),
-              (LogVerdict{Verdict::Mixed, GpuDirect::On, {"8 connections over RDMA, which then failed"}}));
+              (LogVerdict{Verdict::Mixed, GpuDirect::On, {"8 connections over RDMA; then NCCL failed"}}));
     log = test::connections(0, 0, 8);
     log.failed = true;
     EXPECT_EQ(judge_log(log).verdict, Verdict::NotUsed);

@@ -50,6 +50,8 @@ TEST(NcclLogCauses, Information) {
          "local GID index 2, local GID ::ffff:10.0.0.1, remote GID ::ffff:10.0.0.2, retrying 1/35 after 100 msec",
          "a queue pair could not reach its peer's GID"},
         {"NET/IB : mlx5_0:1 Got async event : port error", "a port of an HCA went down"},
+        {"NET/OFI Could not turn CUDA off, disabling GDR", "GPUDirect RDMA is off: libfabric"},
+        {"NET/OFI Simple protocol alone: GDR not supported", "GPUDirect RDMA is off: libfabric"},
     };
     for (const auto& one : cases) {
         EXPECT_EQ(cause_of(one.text, false).find(one.begin), 0U) << one.text << ": " << cause_of(one.text, false);
@@ -161,6 +163,15 @@ TEST(NcclLogCauses, Warnings) {
         {"socketProgress: Connection closed by remote peer n02<4711>", "a peer closed its connection"},
         {"NET/IB : mlx5_0:1 Got non-fatal async event: port error(10)", "a port of an HCA went down"},
         {"NET/IB : mlx5_0:1 Got non-fatal async event: GID table change(18)", "a GID table changed"},
+        {"Call to ibv_create_cq failed", "an HCA's queues could not be created"},
+        {"Call to ibv_create_qp failed", "an HCA's queues could not be created"},
+        {"Call to ibv_create_qp failed with error Invalid argument errno 22", "a call of libibverbs failed"},
+        {"Call to ibv_post_send failed with error Invalid argument errno 22", "a call of libibverbs failed"},
+        {"Call to ibv_alloc_pd failed", "a call of libibverbs failed"},
+        {"Call to ibv_query_port failed with error Invalid argument errno 22", "an RDMA device could not be queried"},
+        {"Call to ibv_dealloc_pd failed with error Device or resource busy errno 16", ""},
+        {"NET/OFI Unable to register memory (type = 1) for device 3. RC: -12", "the OFI plugin could not register"},
+        {"Failed: UCX error plugin.c:1 '-3' Timed out", "the UCX plugin failed"},
     };
     for (const auto& one : cases) {
         const auto cause = cause_of(one.text, true);
@@ -202,6 +213,9 @@ TEST(NcclLogCauses, WhatIsRefutedOrExplainedIsNotSaid) {
     const std::string no_peer_memory = "NET/IB : GPU Direct RDMA Disabled for HCA 0 'mlx5_0'|";
     EXPECT_EQ(causes(no_peer_memory + "Channel 00/0 : 0[0] -> 8[0] [send] via NET/IB/0"), 1U);
     EXPECT_EQ(causes(no_peer_memory + "Channel 00/0 : 0[0] -> 8[0] [send] via NET/IB/0/GDRDMA"), 0U); // by DMA-BUF
+    const std::string no_libfabric = "NET/OFI Could not do it, disabling GDR|";
+    EXPECT_EQ(causes(no_libfabric + "Channel 00/0 : 0[0] -> 8[0] [send] via NET/Libfabric/0"), 1U);
+    EXPECT_EQ(causes(no_libfabric + "Channel 00/0 : 0[0] -> 8[0] [send] via NET/Libfabric/0/GDRDMA"), 0U);
     EXPECT_EQ(causes("Failed to initialize NET plugin IB"), 1U);
     EXPECT_EQ(causes("NET/IB : No device found.|Failed to initialize NET plugin IB"), 1U);
 }
@@ -242,17 +256,60 @@ TEST(NcclLogCauses, ConsequencesGiveWayToWhatExplainsThem) {
     EXPECT_EQ(causes.size(), 2U); // a slow path closes no connection
 }
 
+TEST(NcclLogCauses, AnUnknownWarningExplainsConsequences) {
+    const auto causes = [](const std::string& lines) {
+        std::string text;
+        for (const auto line : split(lines, '|')) {
+            text += "\nn01:1:1 [0] x.cc:1 NCCL WARN " + std::string(line) + "\n";
+        }
+        return summary(test::read_log(text)).causes;
+    };
+    using Texts = std::vector<std::string>;
+    const Texts quote = {"NCCL's last warning: Odd state"};
+    EXPECT_EQ(causes("Odd state|Connection closed by remote peer n02<4711>"), quote);
+    EXPECT_EQ(causes("Odd state|Socket recv failed while polling for opId=0x7f01"), quote);
+    EXPECT_EQ(causes("Odd state|Proxy Call to rank 3 failed (Connect)"), quote);
+    EXPECT_EQ(causes("Odd state|NET/OFI Failed to initialize it").size(), 2U);
+    EXPECT_EQ(causes("Duplicate GPU detected|[Proxy Service 1] Failed to execute operation Connect").size(), 1U);
+    EXPECT_EQ(causes("Proxy Call to rank 3 failed (Connect)"),
+              Texts{"NCCL's last warning: Proxy Call to rank 3 failed (Connect)"});
+}
+
+TEST(NcclLogCauses, APluginThatFailedComesBeforeASetting) {
+    const auto causes =
+        summary(test::read_log("n01:1:1 [0] NCCL INFO NCCL_IB_DISABLE set by environment to 1.\n"
+                               "n01:2:2 [0] NCCL INFO NCCL_IB_DISABLE set by environment to 1.\n"
+                               "n01:1:1 [0] open_it:7 NCCL WARN NET/OFI Couldn't open a domain. RC: -38\n"))
+            .causes;
+    ASSERT_EQ(causes.size(), 2U);
+    EXPECT_EQ(causes[0].find("the OFI plugin could not open"), 0U);
+}
+
+TEST(NcclLogCauses, ASlowPathOutOfTheNodeIsNoMatterInsideOne) {
+    const auto causes = [](const std::string& nodes) {
+        return summary(test::read_log("n01:1:1 [0] NCCL INFO NET/IB : GPU Direct RDMA Disabled for HCA 0 'mlx5_0'\n"
+                                      "n01:1:1 [0] NCCL INFO comm 0x1 rank 0 nRanks 4 nNodes " +
+                                      nodes + " localRanks 2 localRank 0\n"))
+            .causes.size();
+    };
+    EXPECT_EQ(causes("1"), 0U);
+    EXPECT_EQ(causes("2"), 1U);
+}
+
 TEST(NcclLogCauses, WhatEndsRdma) {
     for (const char* text :
          {"Got completion from peer x with status=12", "Got completion from peer x with status=5",
           "Got completion from peer x with status=99", "NET/OFI Request 0x7f completed with error. RC: 5. Error: 4107",
           "Call to ibv_modify_qp failed with 110 Connection timed out",
           "NET/IB : mlx5_0:1 async fatal event: device fatal error",
-          "Call to ibv_reg_mr failed with error Cannot allocate memory"}) {
+          "Call to ibv_reg_mr failed with error Cannot allocate memory", "Call to ibv_create_cq failed",
+          "Call to ibv_post_recv failed with error Bad address errno 14", "Failed: UCX error plugin.c:1 '-3' Timed out",
+          "NET/OFI Unable to register memory (type = 1) for device 3. RC: -12"}) {
         EXPECT_TRUE(ends_rdma(*nccl_cause(text, true))) << text;
     }
     for (const char* text : {"NET/IB : mlx5_0:1 Got non-fatal async event: port error(10)", "Duplicate GPU detected",
-                             "Connection closed by remote peer"}) {
+                             "Connection closed by remote peer", "Call to ibv_query_gid failed",
+                             "Call to ibv_destroy_qp failed with error Device or resource busy errno 16"}) {
         EXPECT_FALSE(ends_rdma(*nccl_cause(text, true))) << text;
     }
 }

@@ -31,7 +31,7 @@ TEST(NcclLogLine, WhatFollowsDoesNotMatter) {
         EXPECT_EQ(
             facts_of(read_log("n1:1:1 [0] NCCL INFO Channel 00/0 : 0[0] -> 1[0] [send] via NET/IB/0" + behind + "\n")
                          .processes.at(0)),
-            "rdma 1");
+            "IB; rdma 1");
     }
 }
 
@@ -78,7 +78,7 @@ TEST(NcclLogLine, LinesWithoutAReadableHostAreThoseOfAProcessWithoutOne) {
                               "[1] NCCL INFO Channel 00/0 : 1[1] -> 8[0] [send] via NET/IB/0/GDRDMA\n");
     ASSERT_EQ(log.processes.size(), 1U);
     EXPECT_FALSE(log.processes[0].rank);
-    EXPECT_EQ(facts_of(log.processes[0]), " on 2; rdma 1, gdr 1");
+    EXPECT_EQ(facts_of(log.processes[0]), " on 2; IB; rdma 1, gdr 1");
 }
 
 TEST(NcclLogLine, WhatStandsInTheBracketDoesNotMatter) {
@@ -211,7 +211,7 @@ TEST(NcclLogLine, WrappersInventNoHosts) {
             ASSERT_EQ(log.processes.size(), 1U) << line;
             EXPECT_EQ(log.processes[0].host, "n01") << line;
             EXPECT_EQ(log.processes[0].pid, 4711U) << line;
-            EXPECT_EQ(facts_of(log.processes[0]), text == connection ? "rdma 1" : "IB") << line;
+            EXPECT_EQ(facts_of(log.processes[0]), text == connection ? "IB; rdma 1" : "IB") << line;
             EXPECT_EQ(log.lines, 1U) << line;
         }
     }
@@ -239,7 +239,7 @@ TEST(NcclLogLine, AFullFrameMayHaveCutTheText) {
         return facts_of(read_log(std::string("\u2502 n01:1:1 [0] NCCL INFO ") + text + "\n").processes.at(0));
     };
     EXPECT_EQ(facts("Channel 00/0 : 0[0] -> 8[0] [send] via NET/IB/0 \u2502"), ""); // GPUDirect may follow
-    EXPECT_EQ(facts("Channel 00/0 : 0[0] -> 8[0] [send] via NET/IB/0/GDRDMA\u2502"), "gdr 1");
+    EXPECT_EQ(facts("Channel 00/0 : 0[0] -> 8[0] [send] via NET/IB/0/GDRDMA\u2502"), "IB; gdr 1");
     EXPECT_EQ(facts("Using network AWS \u2502"), "");
 }
 

@@ -17,10 +17,14 @@ struct Shape {
     const char* facts;
 };
 
-void expect_facts(const Shape& shape) {
+void expect_facts(const Shape& shape, bool with_networks) {
     const auto log = read_log(std::string("n01:100:101 [0] NCCL INFO ") + shape.text + "\n");
     ASSERT_EQ(log.processes.size(), 1U) << shape.text;
-    EXPECT_EQ(facts_of(log.processes[0]), shape.facts) << shape.text;
+    auto process = log.processes[0];
+    if (!with_networks) {
+        process.networks.clear();
+    }
+    EXPECT_EQ(facts_of(process), shape.facts) << shape.text;
     EXPECT_TRUE(log.processes[0].causes.empty()) << shape.text;
 }
 
@@ -90,7 +94,7 @@ TEST(NcclLog, ConnectionsOfAllVersions) {
         {"4 coll channels, 4 collnet channels, 0 nvls channels, 4 p2p channels", ""},
     };
     for (const auto& shape : shapes) {
-        expect_facts(shape);
+        expect_facts(shape, false); // see NetworksOfConnectionsAndPlugins
     }
 }
 
@@ -134,7 +138,7 @@ TEST(NcclLog, NetworksDevicesAndGids) {
         {"comm 0x5581 rank 0 nranks 1", ""}, // may be 16
     };
     for (const auto& shape : shapes) {
-        expect_facts(shape);
+        expect_facts(shape, true);
     }
 }
 
@@ -165,17 +169,19 @@ TEST(NcclLog, LibfabricIsWhatItsProviderIs) {
                                  "Channel 00/0 : 8[0] -> 0[0] [receive] via NET/Libfabric/0\n")
                             .processes.at(0));
     };
-    EXPECT_EQ(with("NET/OFI Selected Provider is efa (found 16 nics)"), "rdma 1, gdr 1");
-    EXPECT_EQ(with("NET/OFI Selected provider is efa, fabric is efa-direct (found 16 nics)"), "rdma 1, gdr 1");
-    EXPECT_EQ(with("NET/OFI Selected Provider is cxi (found 4 nics)"), "rdma 1, gdr 1");
-    EXPECT_EQ(with("NET/OFI Selected Provider is psm2 (found 2 nics)"), "rdma 1, gdr 1");
-    EXPECT_EQ(with("NET/OFI Selected Provider is psm3 (found 2 nics)"), "rdma 1, gdr 1");
-    EXPECT_EQ(with("NET/OFI Selected Provider is verbs;ofi_rxm (found 2 nics)"), "rdma 1, gdr 1");
-    EXPECT_EQ(with("NET/OFI Selected Provider is tcp;ofi_rxm (found 2 nics)"), "socket 2");
-    EXPECT_EQ(with("NET/OFI Selected Provider is sockets (found 2 nics)"), "socket 2");
+    const std::string networks = "AWS Libfabric, Libfabric; ";
+    EXPECT_EQ(with("NET/OFI Selected Provider is efa (found 16 nics)"), networks + "rdma 1, gdr 1");
+    EXPECT_EQ(with("NET/OFI Selected provider is efa, fabric is efa-direct (found 16 nics)"),
+              networks + "rdma 1, gdr 1");
+    EXPECT_EQ(with("NET/OFI Selected Provider is cxi (found 4 nics)"), networks + "rdma 1, gdr 1");
+    EXPECT_EQ(with("NET/OFI Selected Provider is psm2 (found 2 nics)"), networks + "rdma 1, gdr 1");
+    EXPECT_EQ(with("NET/OFI Selected Provider is psm3 (found 2 nics)"), networks + "rdma 1, gdr 1");
+    EXPECT_EQ(with("NET/OFI Selected Provider is verbs;ofi_rxm (found 2 nics)"), networks + "rdma 1, gdr 1");
+    EXPECT_EQ(with("NET/OFI Selected Provider is tcp;ofi_rxm (found 2 nics)"), networks + "socket 2");
+    EXPECT_EQ(with("NET/OFI Selected Provider is sockets (found 2 nics)"), networks + "socket 2");
     // Without a provider, GPUDirect speaks for the network that has it.
-    EXPECT_EQ(with("NET/OFI Selected Provider is e"), "gdr 1, other 1");
-    EXPECT_EQ(with("NET/OFI Initializing"), "gdr 1, other 1");
+    EXPECT_EQ(with("NET/OFI Selected Provider is e"), networks + "gdr 1, other 1");
+    EXPECT_EQ(with("NET/OFI Initializing"), networks + "gdr 1, other 1");
 }
 
 struct Sign {
@@ -199,29 +205,30 @@ TEST(NcclLog, AnUnfamiliarNetworkIsWhatItsLinesSay) {
     constexpr const char* hcas = "NET/IB : Using [0]roce0:1/RoCE [RO]; OOB eth0:10.0.0.1<0>";
     const Sign signs[] = {
         {"Using network Unheard", "Unheard; other 2", ""},
-        {hcas, "roce0:1; rdma 2", "network Unheard counts as RDMA: its devices are HCAs"},
-        {"NET/Unheard : Using [0]roce0:1/RoCE [1]roce1:1/RoCE", "roce0:1, roce1:1; rdma 2",
+        {hcas, "Unheard; roce0:1; rdma 2", "network Unheard counts as RDMA: its devices are HCAs"},
+        {"NET/Unheard : Using [0]roce0:1/RoCE [1]roce1:1/RoCE", "Unheard; roce0:1, roce1:1; rdma 2",
          "network Unheard counts as RDMA: its devices are HCAs"},
-        {"NET/Unheard : Using [0]eth0:10.0.0.1<0> [1]eth1:10.1.0.1<0>", "socket 2",
+        {"NET/Unheard : Using [0]eth0:10.0.0.1<0> [1]eth1:10.1.0.1<0>", "Unheard; socket 2",
          "network Unheard counts as sockets: its devices are network interfaces"},
-        {"NET/Unheard : Using [0]eth0:fd00::1%eth0<0>", "socket 2",
+        {"NET/Unheard : Using [0]eth0:fd00::1%eth0<0>", "Unheard; socket 2",
          "network Unheard counts as sockets: its devices are network interfaces"},
-        {"NET/OFI Selected Provider is cxi (found 4 nics)", "rdma 2",
+        {"NET/OFI Selected Provider is cxi (found 4 nics)", "Unheard; rdma 2",
          "network Unheard counts as RDMA: its provider is cxi"},
-        {"Plugin Path : /opt/hpcx/nccl_spectrum-x_plugin/lib/libnccl-net.so", "rdma 2",
+        {"Plugin Path : /opt/hpcx/nccl_spectrum-x_plugin/lib/libnccl-net.so", "Unheard; rdma 2",
          "network Unheard counts as RDMA: its plugin is nccl_spectrum-x_plugin"},
-        {"Successfully loaded external network plugin /opt/anp/librccl-anp.so", "rdma 2",
+        {"Successfully loaded external network plugin /opt/anp/librccl-anp.so", "Unheard; rdma 2",
          "network Unheard counts as RDMA: its plugin is librccl-anp"},
-        {"NET/Plugin: Loaded net plugin NCCL RDMA Plugin v10 (v10)", "rdma 2",
+        {"NET/Plugin: Loaded net plugin NCCL RDMA Plugin v10 (v10)", "Unheard; rdma 2",
          "network Unheard counts as RDMA: its plugin is NCCL RDMA Plugin"},
         // What does not tell, or tells both:
-        {"NET/IB : Using [RO]; OOB eth0:10.0.0.1<0>", "other 2", ""},
-        {"Bootstrap : Using [0]eth0:10.0.0.1<0>", "other 2", ""},
-        {"NET/Socket : Using [0]eth0:10.0.0.1<0>", "other 2", ""},
-        {"NET/Plugin: Loaded net plugin Unheard (v10)", "other 2", ""},
-        {"NET/IB : Using [0]roce0:1/RoCE [RO]|NET/Unheard : Using [0]eth0:10.0.0.1<0>", "roce0:1; other 2", ""},
+        {"NET/IB : Using [RO]; OOB eth0:10.0.0.1<0>", "Unheard; other 2", ""},
+        {"Bootstrap : Using [0]eth0:10.0.0.1<0>", "Unheard; other 2", ""},
+        {"NET/Socket : Using [0]eth0:10.0.0.1<0>", "Unheard; other 2", ""},
+        {"NET/Plugin: Loaded net plugin Unheard (v10)", "Unheard; other 2", ""},
+        {"NET/IB : Using [0]roce0:1/RoCE [RO]|NET/Unheard : Using [0]eth0:10.0.0.1<0>", "Unheard; roce0:1; other 2",
+         ""},
         // GPU-initiated networking lists HCAs, whatever network was chosen before (NCCL 2.28).
-        {"Assigned NET plugin Unheard to comm|NET/IB : Using [0]roce0:1/RoCE [RO]", "roce0:1; other 2", ""},
+        {"Assigned NET plugin Unheard to comm|NET/IB : Using [0]roce0:1/RoCE [RO]", "Unheard; roce0:1; other 2", ""},
     };
     for (const auto& sign : signs) {
         const auto log = read_log(with_unheard(sign.lines));
@@ -244,10 +251,10 @@ TEST(NcclLog, WhatOneProcessSaysOfItsNetworkHoldsForAll) {
     };
     const std::string efa = "NET/OFI Selected Provider is efa (found 16 nics)";
     const std::string tcp = "NET/OFI Selected Provider is tcp (found 1 nics)";
-    EXPECT_EQ(of(efa, "NET/OFI Initializing"), "gdr 1 | rdma 1");
-    EXPECT_EQ(of("NET/OFI Initializing", efa), "gdr 1 | rdma 1");
-    EXPECT_EQ(of(efa, tcp), "gdr 1 | socket 1"); // its own word counts first
-    EXPECT_EQ(of("NET/OFI Initializing", "NET/OFI Initializing"), "gdr 1 | rdma 1");
+    EXPECT_EQ(of(efa, "NET/OFI Initializing"), "Libfabric; gdr 1 | Libfabric; rdma 1");
+    EXPECT_EQ(of("NET/OFI Initializing", efa), "Libfabric; gdr 1 | Libfabric; rdma 1");
+    EXPECT_EQ(of(efa, tcp), "Libfabric; gdr 1 | Libfabric; socket 1"); // its own word counts first
+    EXPECT_EQ(of("NET/OFI Initializing", "NET/OFI Initializing"), "Libfabric; gdr 1 | Libfabric; rdma 1");
     // Also the word of a process that has no connection of its own.
     const auto log = read_log("n01:100:1 [0] NCCL INFO NET/OFI Selected Provider is cxi (found 4 nics)\n"
                               "n01:100:1 [0] NCCL INFO Using network AWS Libfabric\n"
@@ -283,6 +290,69 @@ TEST(NcclLog, TheLastUnknownWarningIsQuoted) {
     EXPECT_EQ(last(std::string(300, 'x')).at(0).size(), std::string("NCCL's last warning: ...").size() + 200);
 }
 
+TEST(NcclLog, NetworksOfConnectionsAndPlugins) {
+    const auto networks = [](const std::string& lines) {
+        std::string text;
+        for (const auto line : split(lines, '|')) {
+            text += info + std::string(line) + "\n";
+        }
+        return test::listed(read_log(text).processes.at(0).networks);
+    };
+    const std::string connection = "Channel 00/0 : 0[0] -> 8[0] [send] via ";
+    EXPECT_EQ(networks(connection + "NET/IBext/0/GDRDMA"), "IBext");
+    EXPECT_EQ(networks(connection + "NET/Libfabric/0"), "Libfabric");
+    EXPECT_EQ(networks("Ring 00 : 1 -> 0 [receive] via NET/Socket/0"), "Socket");
+    EXPECT_EQ(networks("CollNet 00/0 : 3 [send] via COLLNET/SHARP/0/GDRDMA"), ""); // of collectives alone
+    EXPECT_EQ(networks("Using network IB|" + connection + "NET/Socket/0"), "IB");
+    EXPECT_EQ(networks("Assigned NET plugin IB to comm"), "IB");
+    EXPECT_EQ(networks("Assigned NET plugin IB to "), "");
+    EXPECT_EQ(networks("Initialized NET plugin gIB"), "gIB");
+    EXPECT_EQ(networks("Initialized NET plugin IB|Initialized NET plugin Socket|Assigned NET plugin Socket to comm"),
+              "Socket");
+    EXPECT_EQ(networks("Initialized NET plugin IB|" + connection + "NET/Socket/0"), "Socket");
+}
+
+TEST(NcclLog, LibfabricNamesItsDevices) {
+    const auto log = read_log(std::string(info) + "NET/OFI GUID of rdmap9s0: 0123456789abcdef\n" + info +
+                              "NET/OFI GUID for dev[0]: 00112233\n" + info + "NET/OFI GUID of \n");
+    EXPECT_EQ(facts_of(log.processes.at(0)), "rdmap9s0");
+}
+
+TEST(NcclLog, ANumberInFrontOfAHostIsNoHost) {
+    const auto hosts = [](const std::string& prefixes) {
+        std::string text;
+        for (const auto prefix : split(prefixes, '|')) {
+            text += std::string(prefix) + ":65:66 [0] NCCL INFO Connected all rings\n";
+        }
+        std::string names;
+        for (const auto& process : read_log(text).processes) {
+            names += (names.empty() ? "" : " ") + process.host;
+        }
+        return names;
+    };
+    EXPECT_EQ(hosts("gpu7|  8.1   -1gpu7|0gpu7|gpu7"), "gpu7");
+    EXPECT_EQ(hosts("  8.1   -1gpu7|gpu7|-1gpu7|0gpu7"), "gpu7");
+    EXPECT_EQ(hosts("1gpu7|2gpu7"), "1gpu7 2gpu7"); // both may be hosts
+    EXPECT_EQ(hosts("1a|11a|100|1100"), "1a 11a 100 1100");
+    EXPECT_EQ(read_log("gpu7:65:66 [0] NCCL INFO x\n0gpu7:67:68 [0] NCCL INFO x\n").processes.size(), 2U);
+}
+
+TEST(NcclLog, HostsOfAllRanksAreNodes) {
+    const auto nodes = [](const std::string& ranks) {
+        std::string text;
+        for (const auto rank : split(ranks, '|')) {
+            text += std::string(rank) + " nranks 2 cudaDev 0 busId 1 - Init START\n";
+        }
+        return summary(read_log(text)).nodes;
+    };
+    const std::string first = "n01:100:1 [0] NCCL INFO comm 0x1 rank 0";
+    EXPECT_EQ(nodes(first + "|n02:200:1 [0] NCCL INFO comm 0x2 rank 1"), 2U);
+    EXPECT_EQ(nodes(first + "|n01:200:1 [0] NCCL INFO comm 0x2 rank 1"), 1U);
+    EXPECT_EQ(nodes(first), 0U);
+    EXPECT_EQ(nodes(first + "|n02:200:1 [0] NCCL INFO comm 0x2 rank 0"), 0U);
+    EXPECT_EQ(nodes(first + "|n02:200:1 [0] NCCL INFO comm 0x2 rank 1|n03:1:1 [0] NCCL INFO comm 0x3 rank 0"), 0U);
+}
+
 TEST(NcclLog, ARingThatClosesInsideANode) {
     const auto ring = [](const std::string& edges, const std::string& via = "P2P/CUMEM") {
         std::string text;
@@ -310,8 +380,8 @@ TEST(NcclLog, ManyProcessesAndOneVersion) {
                               "loss 0.5\n"
                               "n01:100:2 [0] NCCL INFO Channel 01/0 : 0[0] -> 1[0] [send] via NET/IB/0/GDRDMA\n");
     ASSERT_EQ(log.processes.size(), 3U);
-    EXPECT_EQ(facts_of(log.processes[0]), "2.21.5; gdr 2");
-    EXPECT_EQ(facts_of(log.processes[1]), "2.21.5; rdma 1");
+    EXPECT_EQ(facts_of(log.processes[0]), "2.21.5; IB; gdr 2");
+    EXPECT_EQ(facts_of(log.processes[1]), "2.21.5; IB; rdma 1");
     EXPECT_EQ(facts_of(log.processes[2]), "2.21.5; Socket");
     EXPECT_EQ(log.processes[1].host, "n02");
     EXPECT_EQ(log.processes[2].pid, 101U);
@@ -367,8 +437,8 @@ TEST(NcclLog, PiecesOfAnySize) {
 TEST(NcclLog, ALastLineWithoutNewlineCountsForWhatIsCertain) {
     const auto facts = [](const char* end) { return facts_of(read_log(std::string(info) + end).processes.at(0)); };
     EXPECT_EQ(facts("Channel 00/0 : 0[0] -> 8[0] [send] via NET/IB/0"), ""); // GPUDirect may follow
-    EXPECT_EQ(facts("Channel 00/0 : 0[0] -> 8[0] [send] via NET/IB/0/GDRDMA"), "gdr 1");
-    EXPECT_EQ(facts("Channel 00/0 : 0[0] -> 8[0] [send] via NET/Socket/0"), "socket 1");
+    EXPECT_EQ(facts("Channel 00/0 : 0[0] -> 8[0] [send] via NET/IB/0/GDRDMA"), "IB; gdr 1");
+    EXPECT_EQ(facts("Channel 00/0 : 0[0] -> 8[0] [send] via NET/Socket/0"), "Socket; socket 1");
     EXPECT_EQ(facts("Using network IB"), ""); // IBext
     EXPECT_EQ(facts("NCCL version 2.28.1"), "");
 }
@@ -435,7 +505,7 @@ TEST(NcclLog, SummaryAddsUp) {
                          "n02:101:1 [1] NCCL INFO Channel 00/0 : 0[0] -> 2[0] [receive] via NET/Socket/0\n"));
     EXPECT_EQ(evidence.ranks, 3U);
     EXPECT_EQ(evidence.version, "2.28.9");
-    EXPECT_EQ(evidence.networks, (std::vector<std::string>{"IB", "Socket"}));
+    EXPECT_EQ(evidence.networks, (std::vector<std::string>{"IB", "Socket", "Unheard"}));
     EXPECT_EQ(evidence.hcas, (std::vector<std::string>{"mlx5_0:1"}));
     EXPECT_EQ(evidence.rdma, 1U);
     EXPECT_EQ(evidence.rdma_gdr, 1U);
