@@ -120,10 +120,15 @@ void number_by_kfd(const SysRoot& root, std::vector<Gpu>& gpus) {
 
 } // namespace
 
-void keep_one_vendor(std::vector<Gpu>& gpus) {
+std::vector<std::string> keep_one_vendor(std::vector<Gpu>& gpus) {
     const auto nvidia = static_cast<std::size_t>(std::ranges::count(gpus, "nvidia", &Gpu::vendor));
     const std::string_view vendor = 2 * nvidia >= gpus.size() ? "nvidia" : "amd";
+    const auto others = selected(gpus, [vendor](const Gpu& gpu) { return gpu.vendor != vendor; });
     std::erase_if(gpus, [vendor](const Gpu& gpu) { return gpu.vendor != vendor; });
+    return mapped(others, [vendor](const Gpu& gpu) {
+        return format_text("{} ({}) is left out: ranks use {}'s", gpu.pci, gpu.vendor == "amd" ? "AMD" : "NVIDIA",
+                           vendor == "amd" ? "AMD" : "NVIDIA");
+    });
 }
 
 std::uint64_t kfd_number(std::string_view properties, std::string_view name) {
@@ -186,7 +191,9 @@ std::vector<Gpu> read_gpus(const SysRoot& root, Notes& notes) {
         }
     }
     number_by_kfd(root, gpus);
-    keep_one_vendor(gpus);
+    for (auto& note : keep_one_vendor(gpus)) {
+        notes.add(std::move(note));
+    }
     // NVIDIA's driver lists the GPUs that it drives; a container shows those that it was given.
     const bool listed = std::ranges::any_of(gpus, [](const Gpu& gpu) { return gpu.minor.has_value(); });
     for (auto& gpu : gpus) {

@@ -51,8 +51,9 @@ std::vector<std::string> read_default_route_netdevs(const SysRoot& root, Notes& 
 std::vector<Gpu> read_gpus(const SysRoot& root, Notes& notes);
 
 /// Keeps the GPUs of the vendor that has more of them; of NVIDIA, if both have as many. The others are there for a
-/// display or for management, as AMD's in a processor beside NVIDIA's cards; CUDA or HIP does not count them.
-void keep_one_vendor(std::vector<Gpu>& gpus);
+/// display or for management, as AMD's in a processor beside NVIDIA's cards; CUDA or HIP does not count them. Returns
+/// a note on each of the others.
+std::vector<std::string> keep_one_vendor(std::vector<Gpu>& gpus);
 
 /// The nodes of AMD's compute driver: a directory for each CPU and GPU (Linux, amdkfd/kfd_topology.c).
 inline constexpr std::string_view kfd_nodes = "/sys/class/kfd/kfd/topology/nodes";

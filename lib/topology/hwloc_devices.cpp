@@ -138,21 +138,31 @@ void add_nic(const HwlocMachine& machine, hwloc_obj_t object, Fabric& fabric) {
     hca.ports = ports_of(object);
 }
 
-/// Puts AMD's GPUs in the order of their OpenCL devices ("opencl0d3"), if the file has those of all: one runtime counts
-/// for OpenCL and HIP (clr 6.2, rocdevice.cpp). NVIDIA's stay in the order of their addresses.
-void order_by_opencl(const std::vector<hwloc_obj_t>& os_devices, std::vector<Gpu>& gpus) {
-    std::map<std::string, unsigned> numbers;
-    for (auto* const object : os_devices) {
-        const std::string_view name = object->name == nullptr ? "" : object->name;
-        const auto number = parse_number<unsigned>(name.substr(name.rfind('d') + 1));
-        auto* const pci = pci_parent(object);
-        if (name.starts_with("opencl") && number && pci != nullptr) {
-            numbers[pci_address(pci->attr->pcidev)] = *number;
+/// Puts AMD's GPUs in HIP's order; returns a note if nothing tells it. One runtime counts for OpenCL ("opencl0d3") and
+/// HIP (clr 6.2, rocdevice.cpp). rocm_smi counts DRM's cards ("rsmi3"), which the driver finds in the order of KFD's
+/// nodes, but since ROCm 6.1 it sorts them by address (rocm_smi_main.cc): only another order tells something.
+std::vector<std::string> order_amds(const std::vector<hwloc_obj_t>& os_devices, std::vector<Gpu>& gpus) {
+    if (gpus.size() < 2 || gpus.front().vendor != "amd") {
+        return {};
+    }
+    for (const std::string_view kind : {"opencl", "rsmi"}) {
+        std::map<std::string, unsigned> numbers;
+        for (auto* const object : os_devices) {
+            const std::string_view name = object->name == nullptr ? "" : object->name;
+            const auto number = parse_number<unsigned>(name.substr(name.find_last_not_of("0123456789") + 1));
+            auto* const pci = pci_parent(object);
+            if (name.starts_with(kind) && number && pci != nullptr) {
+                numbers[pci_address(pci->attr->pcidev)] = *number;
+            }
+        }
+        if (std::ranges::all_of(gpus, [&](const Gpu& gpu) { return numbers.contains(gpu.pci); })) {
+            std::ranges::sort(gpus, {}, [&](const Gpu& gpu) { return numbers.at(gpu.pci); });
+            if (kind == "opencl" || !std::ranges::is_sorted(gpus, {}, &Gpu::pci)) {
+                return {};
+            }
         }
     }
-    if (std::ranges::all_of(gpus, [&](const Gpu& gpu) { return gpu.vendor == "amd" && numbers.contains(gpu.pci); })) {
-        std::ranges::sort(gpus, {}, [&](const Gpu& gpu) { return numbers.at(gpu.pci); });
-    }
+    return {"AMD's GPUs are in the order of their PCI addresses: the file does not tell HIP's numbers"};
 }
 
 /// Finds GPUs of NVIDIA or AMD by PCI class and vendor, interfaces by OS devices of type Network, and HCAs by those of
@@ -166,8 +176,6 @@ Fabric read_hwloc_devices(const HwlocMachine& machine) {
         add_nic(machine, object, fabric);
     }
     std::ranges::sort(fabric.gpus, {}, &Gpu::pci);
-    keep_one_vendor(fabric.gpus);
-    order_by_opencl(machine.objects(HWLOC_OBJ_OS_DEVICE), fabric.gpus);
     std::ranges::sort(fabric.hcas, {},
                       [](const Hca& hca) { return std::pair(hca.name.size(), std::string_view(hca.name)); });
     return fabric;
@@ -228,6 +236,8 @@ std::optional<int> node_of(const Topology& topology, const CpuSet& cpus) {
 XmlMachine to_machine(const HwlocMachine& loaded) {
     XmlMachine machine{to_topology(loaded), read_hwloc_devices(loaded)};
     machine.name = printable(info(loaded, "HostName").value_or(""), 64);
+    machine.notes = keep_one_vendor(machine.fabric.gpus);
+    append(machine.notes, order_amds(loaded.objects(HWLOC_OBJ_OS_DEVICE), machine.fabric.gpus));
     add_links(loaded, "NVLinkBandwidth", GpuLink::Kind::NvLink, machine.topology.gpu_links);
     add_links(loaded, "XGMIBandwidth", GpuLink::Kind::Xgmi, machine.topology.gpu_links);
     for (auto& gpu : machine.fabric.gpus) {

@@ -103,6 +103,7 @@ void fields(auto& f, Is<Reading> auto& reading) {
     f("hcas", reading.machine.fabric.hcas, most_objects);
     f("netdevs", reading.machine.fabric.netdevs, most_objects);
     f("name", reading.machine.name);
+    f("notes", reading.machine.notes, most_objects);
     f("problem", reading.problem);
 }
 

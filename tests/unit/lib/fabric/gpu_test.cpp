@@ -101,7 +101,9 @@ TEST(AmdGpus, AreTheOnesThatCountWhereTheyAreMore) {
     Machine machine;
     add_cards(machine);
     machine.gpu(below_root_port("50", "53")); // NVIDIA's, for a display
-    EXPECT_EQ(machine.read().gpus.size(), 3U);
+    const auto fabric = machine.read();
+    EXPECT_EQ(fabric.gpus.size(), 3U);
+    EXPECT_EQ(fabric.problems, Texts{"0000:53:00.0 (NVIDIA) is left out: ranks use AMD's"});
 }
 
 TEST(AmdGpus, KfdsNumbersAreFoundByTheirWholeName) {

@@ -173,14 +173,14 @@ std::string xml_cpu(unsigned number, unsigned node) {
                       os_index);
 }
 
-/// A host bridge with an AMD GPU at a bus, and the name of its OpenCL device.
-std::string xml_gpu(unsigned bus, const std::string& opencl) {
+/// A host bridge with an AMD GPU at a bus, and the name of its OS device.
+std::string xml_gpu(unsigned bus, const std::string& name) {
     return format_text("<object type=\"Bridge\" gp_index=\"{0}\" bridge_type=\"0-1\" depth=\"0\" "
                        "bridge_pci=\"0000:[{0:02x}-{0:02x}]\"><object type=\"PCIDev\" gp_index=\"1{0}\" "
                        "pci_busid=\"0000:{0:02x}:00.0\" pci_type=\"0380 [1002:740f] [1002:0c34] 02\" "
                        "pci_link_speed=\"0.000000\"><object type=\"OSDev\" gp_index=\"2{0}\" name=\"{1}\" "
                        "osdev_type=\"5\"/></object></object>",
-                       bus, opencl);
+                       bus, name);
 }
 
 /// Two packages of a NUMA node and two cores each: a GPU at an L3 of the first, one at a group of the second, one at
@@ -226,6 +226,17 @@ TEST(HwlocTopology, AmdsGpusAreInTheOrderOfTheirOpenClDevices) {
               (Addresses{"0000:31:00.0", "0000:11:00.0", "0000:21:00.0"}));
     EXPECT_EQ(order(machine_with_parts("opencl0d0", "opencl0d1", "card2")), // not of all
               (Addresses{"0000:11:00.0", "0000:21:00.0", "0000:31:00.0"}));
+    EXPECT_EQ(order(machine_with_parts("rsmi0", "rsmi1", "rsmi2")),
+              (Addresses{"0000:21:00.0", "0000:11:00.0", "0000:31:00.0"}));
+}
+
+TEST(HwlocTopology, SaysThatNothingTellsHipsNumbers) {
+    const std::vector<std::string> unknown = {
+        "AMD's GPUs are in the order of their PCI addresses: the file does not tell HIP's numbers"};
+    EXPECT_EQ(machine_with_parts("card0", "card1", "card2").notes, unknown);
+    EXPECT_EQ(machine_with_parts("rsmi1", "rsmi0", "rsmi2").notes, unknown); // newer ones sort by address
+    EXPECT_EQ(machine_with_parts("opencl0d1", "opencl0d0", "opencl0d2").notes, std::vector<std::string>());
+    EXPECT_EQ(machine_with_parts("rsmi0", "rsmi1", "rsmi2").notes, std::vector<std::string>());
 }
 
 TEST(HwlocTopology, InterfacesAreRead) {
