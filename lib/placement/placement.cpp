@@ -201,7 +201,7 @@ private:
 
     void note_far_ranks() {
         const auto far = positions_where(placement_.ranks, [](const RankPlacement& rank) {
-            return rank.gpu_to_cpus == Distance::SamePackage || rank.gpu_to_cpus == Distance::Other;
+            return rank.gpu_to_cpus > Distance::SameNuma && rank.gpu_to_cpus != Distance::Unknown;
         });
         if (!far.empty()) {
             placement_.notes.push_back(format_text("{}: not all of the CPUs are near the GPU", ranks_text(far)));

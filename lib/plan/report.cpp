@@ -65,7 +65,7 @@ std::string cpus_text(const RankPlacement& rank) {
     if (rank.cores > 0) {
         text += format_text(" ({})", format_count(rank.cores, "core"));
     }
-    if (rank.gpu_to_cpus == Distance::SamePackage || rank.gpu_to_cpus == Distance::Other) {
+    if (rank.gpu_to_cpus > Distance::SameNuma && rank.gpu_to_cpus != Distance::Unknown) {
         text += format_text(", {}", rank.gpu_to_cpus == Distance::Other ? "far from its GPU (another package)"
                                                                         : "another NUMA node than its GPU");
     }

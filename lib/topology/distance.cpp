@@ -19,12 +19,13 @@ struct DistanceNames {
 };
 
 /// In the order of Distance.
-constexpr std::array<DistanceNames, 8> distance_names = {{{"PIX", "the same card", "same-device"},
+constexpr std::array<DistanceNames, 9> distance_names = {{{"PIX", "the same card", "same-device"},
                                                           {"PIX", "one PCIe switch", "one-switch"},
                                                           {"PXB", "several PCIe switches", "several-switches"},
                                                           {"PHB", "the host bridge", "host-bridge"},
                                                           {"NODE", "the NUMA node", "same-numa"},
                                                           {"PKG", "another NUMA node of the package", "same-package"},
+                                                          {"SYS", "another NUMA node", "other"},
                                                           {"SYS", "another package", "other"},
                                                           {"?", "unknown", "unknown"}}};
 static_assert(distance_names.size() == static_cast<std::size_t>(Distance::Unknown) + 1);
@@ -166,7 +167,9 @@ Distance distance_to_cpus(const Place& device, const CpuSet& cpus, const Topolog
     if (device.cpus.contains(cpus)) {
         return Distance::SameNuma;
     }
-    return topology.packages_of(device.cpus).contains(cpus) ? Distance::SamePackage : Distance::Other;
+    return topology.packages == 0                             ? Distance::OtherNuma
+           : topology.packages_of(device.cpus).contains(cpus) ? Distance::SamePackage
+                                                              : Distance::Other;
 }
 
 DistanceTable distances_to_hcas(std::span<const Place> devices, std::span<const Place> hcas, const Topology& topology) {

@@ -127,6 +127,7 @@ enum class Distance {
     HostBridge,      ///< through a host bridge of the CPU
     SameNuma,        ///< between host bridges of one NUMA node
     SamePackage,     ///< between NUMA nodes of one package
+    OtherNuma,       ///< between NUMA nodes, where nothing tells of packages
     Other,           ///< between packages
     Unknown,         ///< the machine does not tell; common in virtual machines
 };
@@ -151,7 +152,7 @@ Place place_of(const Gpu& gpu, const Topology& topology);
 Place place_of(const Hca& hca, const Topology& topology);
 
 Distance distance_between(const Place& a, const Place& b, const Topology& topology);
-/// Returns the distance to the farthest of the CPUs: SameNuma, SamePackage, Other or Unknown.
+/// Returns the distance to the farthest of the CPUs: SameNuma, SamePackage, OtherNuma, Other or Unknown.
 Distance distance_to_cpus(const Place& device, const CpuSet& cpus, const Topology& topology);
 
 // Which HCAs are near which GPU, and which one each rank takes first.

@@ -47,16 +47,21 @@ std::string heading(const NodePlan& node, const std::string& host) {
         return format_text("host {}: {}\n", or_dash(printable(host)), *node.places.problem);
     }
     const auto& topology = node.places.topology;
-    const auto parts = topology.packages == 0 ? format_count(topology.numa_nodes.size(), "NUMA node")
-                                              : format_text("{}, {}", format_count(topology.packages, "package"),
-                                                            format_count(topology.cores.size(), "core"));
-    return format_text("host {}: {}, {} ({})\n", or_dash(printable(host)), parts,
-                       format_count(topology.cpus().size(), "CPU"), printable(topology.source));
+    const auto cpus = topology.cpus();
+    std::vector<std::string> parts;
+    if (topology.packages > 0) {
+        parts = {format_count(topology.packages, "package"), format_count(topology.cores.size(), "core")};
+    } else if (!topology.numa_nodes.empty()) {
+        parts = {format_count(topology.numa_nodes.size(), "NUMA node")};
+    }
+    parts.push_back(cpus.empty() ? "CPUs not told" : format_count(cpus.size(), "CPU"));
+    return format_text("host {}: {} ({})\n", or_dash(printable(host)), joined(parts), printable(topology.source));
 }
 
 std::string numa_table(const Topology& topology) {
     std::vector<TableRow> rows = {{"NUMA NODE", "PACKAGE", "CPUS", "MEMORY"}};
     const bool known = topology.packages > 0; // else of NCCL's file, which has only the nodes
+    auto without = topology.cpus();
     for (const auto& node : topology.numa_nodes) {
         if (node.special && node.memory_mib == 0) {
             continue; // a driver keeps it for memory that may be added
@@ -64,8 +69,12 @@ std::string numa_table(const Topology& topology) {
         rows.push_back({format_text("{}", node.number), node.special || !known ? "-" : format_text("{}", node.package),
                         node.special ? "none of its own" : cpus_text(node.cpus),
                         known ? memory_text(node.memory_mib) : "-"});
+        without -= node.special ? CpuSet() : node.cpus;
     }
-    return aligned_table(rows, indent);
+    if (!without.empty()) {
+        rows.push_back({"-", "-", cpus_text(without), "-"});
+    }
+    return rows.size() == 1 ? "" : "\nNUMA nodes\n" + aligned_table(rows, indent);
 }
 
 /// A GPU that the ranks see. What is known of its PCI function and its HCAs: several if they are equally near.
@@ -154,6 +163,35 @@ std::optional<GpuLink> link_of(const NodePlan& node, std::size_t i, std::size_t 
                                                         : node.places.topology.link_between(one->pci, other->pci);
 }
 
+/// Two GPUs that the ranks see, and the links between them.
+struct LinkRow {
+    std::string gpu;
+    std::string peer;
+    GpuLink link;
+};
+
+void fields(auto& f, Row<LinkRow> /*row*/) {
+    f("gpu", "its id", &LinkRow::gpu);
+    f("peer", "the other's id", &LinkRow::peer);
+    f("kind", "nvlink or xgmi",
+      [](const LinkRow& r) { return std::string_view(r.link.kind == GpuLink::Kind::Xgmi ? "xgmi" : "nvlink"); });
+    f("count", "of links; null: not known",
+      [](const LinkRow& r) { return r.link.count == 0 ? std::nullopt : std::optional(r.link.count); });
+}
+
+std::vector<LinkRow> link_rows(const NodePlan& node) {
+    const auto& ids = node.places.placed.gpu_ids;
+    std::vector<LinkRow> rows;
+    for (std::size_t i = 0; i < ids.size() && ids.size() <= most_in_matrix; ++i) {
+        for (std::size_t j = i + 1; j < ids.size(); ++j) {
+            if (auto link = link_of(node, i, j)) {
+                rows.push_back({ids[i], ids[j], std::move(*link)});
+            }
+        }
+    }
+    return rows;
+}
+
 /// Returns GPUs and ports as rows, GPUs as columns: nodes have fewer GPUs than ports, whose names are longer.
 std::vector<TableRow> matrix_rows(const NodePlan& node, const TableRow& gpus) {
     const auto& placed = node.places.placed;
@@ -195,11 +233,12 @@ std::string distance_matrix(const NodePlan& node) {
         };
         text += aligned_table(mapped(rows, part_of), indent);
     }
-    return text +
-           "  PIX: one PCIe switch or card, PXB: several switches, PHB: host bridge, NODE: NUMA node,\n"
-           "  PKG: another NUMA node of the package, SYS: another package, NV4: 4 NVLinks, XGMI: AMD's links\n" +
+    return text + "  PIX: one PCIe switch or card, PXB: several switches, PHB: host bridge, NODE: NUMA node,\n" +
+           (node.places.topology.packages == 0 ? "  SYS: another NUMA node"
+                                               : "  PKG: another NUMA node of the package, SYS: another package") +
+           ", NV4: 4 NVLinks, XGMI: AMD's links\n" +
            (gpus.size() > most_in_matrix ? format_text("  Between more than {} GPUs, none are shown.\n", most_in_matrix)
-            : gpus.size() > 1 && node.places.topology.gpu_links.empty()
+            : gpus.size() > 1 && link_rows(node).empty()
                 ? "  No NVLink or XGMI is known between these GPUs: the words tell the way over PCIe.\n"
                 : "");
 }
@@ -300,7 +339,7 @@ std::vector<std::string> names_at(const std::vector<std::string>& names, const s
 
 TableRow rank_cells(const NodePlacement& placed, const RankPlacement& rank) {
     return {cpus_text(rank.cpus),
-            format_text("{}", rank.cores),
+            rank.cores == 0 ? "-" : format_text("{}", rank.cores),
             placed.binds_cpus ? format_text("{}", rank.threads()) : "-",
             placed.binds_memory ? number_text(rank.memory_node) : "-",
             rank.hcas.empty() ? "-" : placed.ports.at(rank.hcas.front()),
@@ -323,7 +362,7 @@ std::string topo_text(const NodePlan& node, const std::string& host) {
     const auto& placed = node.places.placed;
     std::string text = heading(node, host);
     if (!node.places.problem) {
-        text += "\nNUMA nodes\n" + numa_table(node.places.topology);
+        text += numa_table(node.places.topology);
     }
     text += "\nGPUs\n" + gpu_table(node);
     if (placed.gpus.size() + std::min<std::size_t>(placed.ports.size(), 1) > 1 && !placed.gpus.empty()) {
@@ -378,35 +417,6 @@ std::vector<HcaRow> hca_rows(const NodePlan& node) {
             row.pci = text_if_any(hca->pci);
             row.numa_node = hca->numa_node;
             row.cpus = place_of(*hca, node.places.topology).cpus.list();
-        }
-    }
-    return rows;
-}
-
-/// Two GPUs that the ranks see, and the links between them.
-struct LinkRow {
-    std::string gpu;
-    std::string peer;
-    GpuLink link;
-};
-
-void fields(auto& f, Row<LinkRow> /*row*/) {
-    f("gpu", "its id", &LinkRow::gpu);
-    f("peer", "the other's id", &LinkRow::peer);
-    f("kind", "nvlink or xgmi",
-      [](const LinkRow& r) { return std::string_view(r.link.kind == GpuLink::Kind::Xgmi ? "xgmi" : "nvlink"); });
-    f("count", "of links; null: not known",
-      [](const LinkRow& r) { return r.link.count == 0 ? std::nullopt : std::optional(r.link.count); });
-}
-
-std::vector<LinkRow> link_rows(const NodePlan& node) {
-    const auto& ids = node.places.placed.gpu_ids;
-    std::vector<LinkRow> rows;
-    for (std::size_t i = 0; i < ids.size() && ids.size() <= most_in_matrix; ++i) {
-        for (std::size_t j = i + 1; j < ids.size(); ++j) {
-            if (auto link = link_of(node, i, j)) {
-                rows.push_back({ids[i], ids[j], std::move(*link)});
-            }
         }
     }
     return rows;

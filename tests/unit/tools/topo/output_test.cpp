@@ -76,7 +76,7 @@ TEST(TopoText, HasTheMatrixOfNvidiaSmiTurned) {
               "  bnxt_re2:1  SYS   SYS   NODE  PXB\n"
               "  bnxt_re3:1  SYS   SYS   PXB   NODE\n"
               "  PIX: one PCIe switch or card, PXB: several switches, PHB: host bridge, NODE: NUMA node,\n"
-              "  PKG: another NUMA node of the package, SYS: another package, NV4: 4 NVLinks, XGMI: AMD's links\n");
+              "  SYS: another NUMA node, NV4: 4 NVLinks, XGMI: AMD's links\n");
     EXPECT_EQ(section(text_of(machine("nccl/vm-two-switches")), "distances of GPUs and HCAs"),
               "                  GPU0  GPU1  GPU2  GPU3\n"
               "  GPU0            X     PIX   SYS   SYS\n"
@@ -88,7 +88,7 @@ TEST(TopoText, HasTheMatrixOfNvidiaSmiTurned) {
               "  0103:00:00.0:1  SYS   SYS   PIX   PIX\n"
               "  0104:00:00.0:1  SYS   SYS   PIX   PIX\n"
               "  PIX: one PCIe switch or card, PXB: several switches, PHB: host bridge, NODE: NUMA node,\n"
-              "  PKG: another NUMA node of the package, SYS: another package, NV4: 4 NVLinks, XGMI: AMD's links\n"
+              "  SYS: another NUMA node, NV4: 4 NVLinks, XGMI: AMD's links\n"
               "  No NVLink or XGMI is known between these GPUs: the words tell the way over PCIe.\n");
 }
 
@@ -99,6 +99,51 @@ TEST(TopoText, TellsOfANcclFileOnlyWhatIsInIt) {
     EXPECT_EQ(section(text, "NUMA nodes"), "  NUMA NODE  PACKAGE  CPUS  MEMORY\n"
                                            "  0          -        0-15  -\n");
     EXPECT_EQ(section(text, "NICs without verbs"), "  ens3f0 (0000:18:00.0), eth9 (no PCI address)\n");
+}
+
+/// What is printed of a file of NCCL's with these cpus.
+std::string text_of_cpus(const std::string& cpus) {
+    test::Tree tree;
+    tree.file("/cpus.xml", "<system version=\"1\">" + cpus + "</system>");
+    return text_of(plan_of(tree.at("/cpus.xml").string()));
+}
+
+std::string xml_gpu(const std::string& address, unsigned number, const std::string& links = "",
+                    const std::string& vendor = "0x10de") {
+    return format_text("<pci busid=\"{}\" class=\"0x030200\" vendor=\"{}\"><gpu dev=\"{}\">{}</gpu></pci>", address,
+                       vendor, number, links);
+}
+
+TEST(TopoText, TellsOfPackagesOnlyWhereTheyAreKnown) {
+    const auto text = text_of_cpus("<cpu numaid=\"0\" affinity=\"f\">" + xml_gpu("0000:1a:00.0", 0) +
+                                   "</cpu><cpu numaid=\"1\" affinity=\"f0\"><pci busid=\"0000:9a:00.0\" "
+                                   "class=\"0x020700\"><nic><net name=\"mlx5_0\"/></nic></pci></cpu>");
+    EXPECT_NE(text.find("  mlx5_0:1      another NUMA node\n"), std::string::npos) << text;
+    EXPECT_EQ(text.find("another package"), std::string::npos) << text;
+    EXPECT_EQ(text.find("PKG"), std::string::npos) << text;
+}
+
+TEST(TopoText, SaysWhichCpusAreNotTold) {
+    const auto text = text_of_cpus("<cpu numaid=\"-1\">" + xml_gpu("0000:1a:00.0", 0) + "</cpu>");
+    EXPECT_TRUE(text.starts_with("host cpus.xml: CPUs not told (")) << text;
+    EXPECT_EQ(text.find("NUMA nodes"), std::string::npos) << text;
+    EXPECT_NE(text.find("\n  0           0    -     -      -"), std::string::npos) << text;
+}
+
+TEST(TopoText, ListsCpusOfNoNumaNode) {
+    EXPECT_EQ(
+        section(text_of_cpus("<cpu numaid=\"1\" affinity=\"f\"/><cpu numaid=\"-1\" affinity=\"f0\"/>"), "NUMA nodes"),
+        "  NUMA NODE  PACKAGE  CPUS  MEMORY\n"
+        "  1          -        0-3   -\n"
+        "  -          -        4-7   -\n");
+}
+
+TEST(TopoText, ALinkOfAGpuToItselfIsNone) {
+    const auto text =
+        text_of_cpus("<cpu numaid=\"0\" affinity=\"f\">" +
+                     xml_gpu("0000:1a:00.0", 0, "<nvlink target=\"0000:1a:00.0\" count=\"6\" tclass=\"0x0302\"/>") +
+                     xml_gpu("0000:2a:00.0", 1) + "</cpu>");
+    EXPECT_NE(text.find("No NVLink or XGMI is known"), std::string::npos) << text;
 }
 
 /// A tree of `count` GPUs below one cpu, with an HCA.
