@@ -173,8 +173,8 @@ Exclusion exclusion_without_gid(const Port& port, const std::optional<Fault>& ne
 /// Returns how the port with a link-local entry on this interface gets a better one.
 std::string remedy_for_link_local(const Netdev* netdev, const Gid& gid, const Settings& settings) {
     const bool ipv6 = settings.family == FamilyChoice::Ipv6;
-    const auto remedy = format_text("give {} {} address", gid.netdev.empty() ? "its interface" : gid.netdev,
-                                    ipv6 ? "a global IPv6" : "an IPv4");
+    auto remedy = format_text("give {} {} address", gid.netdev.empty() ? "its interface" : gid.netdev,
+                              ipv6 ? "a global IPv6" : "an IPv4");
     if (netdev == nullptr) {
         return remedy;
     }

@@ -36,17 +36,17 @@ LayoutChoice choose_automatically(const Step& step, const Program& program, unsi
 
 } // namespace
 
-LayoutChoice choose_layout(const Settings& settings, const Step& step, const Program& found, unsigned visible_gpus) {
+LayoutChoice choose_layout(const Settings& settings, const Step& step, const Program& program, unsigned visible_gpus) {
     const bool shared = step.most_tasks_per_node() > 1;
     // A script may name a launcher that it does not start here: tasks that share a node are the ranks, and the user who
     // gives spawn knows.
-    const Program program = (shared || settings.spawn) && !found.script.empty() ? Program() : found;
-    LayoutChoice choice = settings.spawn                    ? choose_to_spawn(program)
-                          : settings.layout == Layout::Auto ? choose_automatically(step, program, visible_gpus)
+    const Program starts = (shared || settings.spawn) && !program.script.empty() ? Program() : program;
+    LayoutChoice choice = settings.spawn                    ? choose_to_spawn(starts)
+                          : settings.layout == Layout::Auto ? choose_automatically(step, starts, visible_gpus)
                                                             : LayoutChoice{settings.layout, "layout setting", {}};
     // One launcher alone meets nobody anyway, and is better off with the port and the GPUs of the plan.
-    if (choice.layout == Layout::Node && (step.task_count > 1 || !program.meets)) {
-        choice.alone = program.alone;
+    if (choice.layout == Layout::Node && (step.task_count > 1 || !starts.meets)) {
+        choice.alone = starts.alone;
     }
     if (!choice.spawn && choice.layout != Layout::Rank && shared && choice.alone.empty()) {
         choice.warnings.push_back(

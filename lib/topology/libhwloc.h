@@ -73,6 +73,6 @@ Result<HwlocMachine> load_machine(const Libhwloc& hwloc, Devices devices, const 
 Topology to_topology(const HwlocMachine& machine);
 
 /// Returns all of a machine that was read with its devices.
-XmlMachine to_machine(const HwlocMachine& machine);
+XmlMachine to_machine(const HwlocMachine& loaded);
 
 } // namespace rdma_nccl

@@ -110,8 +110,8 @@ public:
         if (!problem_.empty() || hosts.empty()) {
             return fail(hosts.empty() ? "there is no <cpu> in <system>" : problem_);
         }
-        const auto note = [&](bool said, std::string text) {
-            machine_.notes.insert(machine_.notes.end(), said ? 1U : 0U, std::move(text));
+        const auto note = [&](bool said, const std::string& text) {
+            machine_.notes.insert(machine_.notes.end(), said ? 1U : 0U, text);
         };
         note(hosts.size() > 1, format_text("the file has {} hosts: this is the first", hosts.size()));
         note(nameless_ > 0,
@@ -120,8 +120,14 @@ public:
              format_text("the file does not tell what {} are: left out", format_count(unknown_, "PCI device")));
         note(overlap_, "NUMA nodes have CPUs in common in the file: those of the first count");
         std::ranges::stable_sort(gpus_, {}, [](const auto& entry) { return entry.first; });
-        machine_.fabric.gpus = mapped(gpus_, [](const auto& entry) { return entry.second; });
-        keep_one_vendor(machine_.fabric.gpus);
+        auto& gpus = machine_.fabric.gpus;
+        gpus = mapped(gpus_, [](const auto& entry) { return entry.second; });
+        append(machine_.notes, keep_one_vendor(gpus));
+        for (const auto& [number, gpu] : gpus_) {
+            if (number != no_number && gpu.vendor == gpus.front().vendor) {
+                machine_.gpu_ids.push_back(format_text("{}", number));
+            }
+        }
         std::ranges::sort(machine_.topology.numa_nodes, {}, &NumaNode::number);
         return std::move(machine_);
     }
@@ -195,7 +201,7 @@ private:
 
     void add_gpu(const Element& pci, const Element* element, const Location& location, const std::string& address) {
         auto& [order, gpu] = gpus_.emplace_back();
-        order = std::numeric_limits<std::uint64_t>::max();
+        order = no_number;
         gpu.pci = address;
         gpu.pci_path = location.path;
         gpu.numa_node = location.numa_node;
@@ -225,9 +231,11 @@ private:
             return;
         }
         if (guid && *guid < 0x10000) { // net_socket.cc has no GUID: it gives the device's number
-            auto& netdev = machine_.fabric.netdevs.emplace_back();
-            netdev.name = name;
-            netdev.pci_path = location.path;
+            if (interfaces_.emplace(name, location.path).second) { // a virtual one is below each cpu
+                auto& netdev = machine_.fabric.netdevs.emplace_back();
+                netdev.name = name;
+                netdev.pci_path = location.path;
+            }
             return;
         }
         // NCCL has added the number of devices that it found before on the same card (net_ib, realPort).
@@ -257,10 +265,12 @@ private:
         }
     }
 
+    static constexpr auto no_number = std::numeric_limits<std::uint64_t>::max();
     XmlMachine machine_;
-    std::vector<std::pair<std::uint64_t, Gpu>> gpus_; ///< with CUDA's or HIP's number
-    std::map<std::string, std::size_t> bridges_;      ///< of the cards directly below a cpu
-    std::map<std::string, std::uint64_t> nets_;       ///< how many there are on each card
+    std::vector<std::pair<std::uint64_t, Gpu>> gpus_;          ///< with CUDA's or HIP's number
+    std::map<std::string, std::size_t> bridges_;               ///< of the cards directly below a cpu
+    std::map<std::string, std::uint64_t> nets_;                ///< how many there are on each card
+    std::set<std::pair<std::string, std::string>> interfaces_; ///< by name and path
     CpuSet seen_;
     bool overlap_ = false;
     std::size_t nameless_ = 0;

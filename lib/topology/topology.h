@@ -108,8 +108,9 @@ Result<Topology> read_topology(const SysRoot& root);
 struct XmlMachine {
     Topology topology;
     Fabric fabric; ///< GPUs, HCAs with the ports whose state the file has, names and places of interfaces; no GIDs
-    std::string name = {};               ///< of the host; the file's, if that is not in it
-    std::vector<std::string> notes = {}; ///< on what the file does not tell
+    std::string name = {};                 ///< of the host; the file's, if that is not in it
+    std::vector<std::string> gpu_ids = {}; ///< the GPUs' numbers as far as they are in the file
+    std::vector<std::string> notes = {};   ///< on what the file does not tell
 };
 /// Reads a file of hwloc or NCCL. Fails with the path and the reason.
 Result<XmlMachine> read_topology_xml(const std::string& path);
@@ -167,7 +168,8 @@ struct HcaDistance {
     constexpr HcaDistance() = default;
     constexpr HcaDistance(Distance known, unsigned bridges_between = 0) : distance(known), bridges(bridges_between) {}
     constexpr operator Distance() const { return distance; }
-    friend constexpr auto operator<=>(const HcaDistance&, const HcaDistance&) = default;
+    friend constexpr auto operator<=>(const HcaDistance&,
+                                      const HcaDistance&) = default; // NOLINT(modernize-use-nullptr): clang-tidy 14
     friend constexpr bool operator==(const HcaDistance&, const HcaDistance&) = default;
     friend constexpr bool operator==(const HcaDistance& a, Distance b) { return a.distance == b; }
 };

@@ -247,6 +247,9 @@ Result<NodePlan> plan_by_xml(const std::string& path, const Settings& settings, 
         .map([&](Places places) {
             node.places = std::move(places);
             append(node.places.placed.placement.notes, std::move(machine->notes));
+            if (auto& ids = node.places.placed.gpu_ids; ids.size() == machine->gpu_ids.size()) {
+                ids = std::move(machine->gpu_ids);
+            }
             return std::move(node);
         });
 }

@@ -311,6 +311,7 @@ std::vector<PlainNic> nics_without_verbs(const NodePlan& node) {
             nics.push_back({netdev.name, text_if_any(base_name(netdev.pci_path))});
         }
     }
+    std::ranges::sort(nics, {}, &PlainNic::name);
     return nics;
 }
 

@@ -114,6 +114,15 @@ std::string xml_gpu(const std::string& address, unsigned number, const std::stri
                        vendor, number, links);
 }
 
+TEST(TopoText, GpusKeepTheNumbersOfANcclFile) {
+    const auto text = text_of_cpus("<cpu numaid=\"0\" affinity=\"f\">" + xml_gpu("0000:2a:00.0", 5) +
+                                   xml_gpu("0000:1a:00.0", 2) + "</cpu>");
+    EXPECT_NE(text.find("\n  2    0000:1a:00.0  0"), std::string::npos) << text;
+    EXPECT_NE(text.find("\n  5    0000:2a:00.0  0"), std::string::npos) << text;
+    EXPECT_NE(text.find("\n  GPU5  NODE  X\n"), std::string::npos) << text;
+    EXPECT_NE(text.find("\n  1           5    2-3"), std::string::npos) << text;
+}
+
 TEST(TopoText, TellsOfPackagesOnlyWhereTheyAreKnown) {
     const auto text = text_of_cpus("<cpu numaid=\"0\" affinity=\"f\">" + xml_gpu("0000:1a:00.0", 0) +
                                    "</cpu><cpu numaid=\"1\" affinity=\"f0\"><pci busid=\"0000:9a:00.0\" "
@@ -121,6 +130,14 @@ TEST(TopoText, TellsOfPackagesOnlyWhereTheyAreKnown) {
     EXPECT_NE(text.find("  mlx5_0:1      another NUMA node\n"), std::string::npos) << text;
     EXPECT_EQ(text.find("another package"), std::string::npos) << text;
     EXPECT_EQ(text.find("PKG"), std::string::npos) << text;
+}
+
+TEST(TopoText, ListsAnInterfaceThatIsBelowEachCpuOnce) {
+    const std::string nets = "<nic><net name=\"tun7\" guid=\"0x1\"/><net name=\"br3\" guid=\"0x2\"/></nic>";
+    EXPECT_EQ(section(text_of_cpus("<cpu numaid=\"0\" affinity=\"f\">" + nets +
+                                   "</cpu><cpu numaid=\"1\" affinity=\"f0\">" + nets + "</cpu>"),
+                      "NICs without verbs"),
+              "  br3 (no PCI address), tun7 (no PCI address)\n");
 }
 
 TEST(TopoText, SaysWhichCpusAreNotTold) {
@@ -144,6 +161,12 @@ TEST(TopoText, ALinkOfAGpuToItselfIsNone) {
                      xml_gpu("0000:1a:00.0", 0, "<nvlink target=\"0000:1a:00.0\" count=\"6\" tclass=\"0x0302\"/>") +
                      xml_gpu("0000:2a:00.0", 1) + "</cpu>");
     EXPECT_NE(text.find("No NVLink or XGMI is known"), std::string::npos) << text;
+}
+
+TEST(TopoText, NamesTheGpusOfTheOtherVendor) {
+    const auto text = text_of_cpus("<cpu numaid=\"0\" affinity=\"f\">" + xml_gpu("0000:1a:00.0", 0) +
+                                   xml_gpu("0000:2a:00.0", 1, "", "0x1002") + "</cpu>");
+    EXPECT_NE(text.find("\nnote: 0000:2a:00.0 (AMD) is left out: ranks use NVIDIA's\n"), std::string::npos) << text;
 }
 
 /// A tree of `count` GPUs below one cpu, with an HCA.
