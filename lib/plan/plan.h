@@ -151,8 +151,9 @@ std::string format_summary(const StepSummary& summary);
 std::string plan_summary(const Plan& plan, const NodeFacts& facts);
 
 /// Returns a hint for a step of one node in a job of several, whose ranks are told of no other node: a loop of srun may
-/// be meant to start one world. Only the step on the job's second node gets it, so that such a loop says it once.
-std::optional<std::string> lone_step_hint(const Plan& plan, const NodeFacts& facts, const Settings& settings);
+/// be meant to start one world, as a launcher or a rank in the environment tells. Only a step on the job's second node
+/// gets it, so that such a loop says it once.
+std::optional<std::string> lone_step_hint(const Plan& plan, const NodeFacts& facts);
 
 /// Returns the whole plan for verbose=2 and 3: one line for each decision, with its source. `task_variables` may be
 /// empty.

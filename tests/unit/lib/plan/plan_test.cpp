@@ -501,24 +501,31 @@ TEST(LoneStep, OnTheSecondNodeOfALoopIsHinted) {
     facts.step.nodes = {"n02"};
     facts.step.node_count = facts.step.task_count = 1;
     facts.step.tasks_per_node = {1};
-    const auto hint = [&](const Settings& settings = {}) {
-        return lone_step_hint(make_plan(facts, settings), facts, settings).value_or("");
+    const auto hint = [&] {
+        Settings asked;
+        asked.given["enable"] = {"on", Origin::Option, "--rdma-nccl"};
+        return lone_step_hint(make_plan(facts, asked), facts).value_or("");
     };
-    EXPECT_EQ(hint(), "") << "not asked, and nothing tells that it is meant to meet others";
-    Settings asked;
-    asked.given["enable"] = {"on", Origin::Option, "--rdma-nccl"};
-    EXPECT_EQ(hint(asked), "hint: this step has one of the job's 2 nodes; one world on all: srun -N2 "
-                           "--ntasks-per-node=1 ...");
+    facts.environment.set("MASTER_ADDR", "n01");
+    facts.step.step_id = 1;
+    EXPECT_EQ(hint(), "") << "nothing tells that it is one of several ranks: a server beside a training has a head too";
+    facts.environment.set("NODE_RANK", "1");
+    EXPECT_EQ(hint(), "hint: this step has one of the job's 2 nodes; one world on all: srun -N2 "
+                      "--ntasks-per-node=1 ...");
+    facts.environment = {};
     facts.program = {ProgramKind::Launcher, "torchrun"};
     EXPECT_NE(hint(), "");
-    facts.program = {};
-    facts.environment.set("NODE_RANK", "1");
-    EXPECT_NE(hint(), "");
+    facts.program.alone = "torchrun --standalone";
+    EXPECT_EQ(hint(), "") << "it is meant to be alone";
+    facts.program.alone = "";
+    facts.step.step_id = 0;
+    EXPECT_EQ(hint(), "") << "a loop over the nodes begins with the first";
+    facts.step.step_id = 1;
     facts.step.nodes = {"n01"};
-    EXPECT_EQ(hint(asked), "") << "once for the loop";
+    EXPECT_EQ(hint(), "") << "once for the loop";
     facts.step.nodes = facts.step.job_nodes;
     facts.step.node_count = 2;
-    EXPECT_EQ(hint(asked), "");
+    EXPECT_EQ(hint(), "");
 }
 
 TEST(Plan, AnOrderOfTheGpusIsNoLeftOver) {
