@@ -24,7 +24,7 @@ void fields(auto& f, Is<Resolution> auto& m) {
     f("problem", m.problem);
 }
 
-/// A message that carries NcclConf and the text of the program's script.
+/// A message that carries NcclConf and what the program is by the text of its script.
 struct UsersFiles {
     static constexpr std::string_view message_name = "files";
     struct Entry {
@@ -33,7 +33,7 @@ struct UsersFiles {
         std::string file;
     };
     std::vector<Entry> entries;
-    std::string script;
+    Program program;
 };
 
 constexpr std::size_t max_text = 65536;
@@ -44,10 +44,18 @@ void fields(auto& f, Is<UsersFiles::Entry> auto& m) {
     f("file", raw(m.file), max_text);
 }
 
+void fields(auto& f, Is<Program> auto& m) {
+    f("kind", m.kind, ProgramKind::RuntimeDaemon);
+    f("name", raw(m.name), max_text);
+    f("alone", raw(m.alone), max_text);
+    f("meets", m.meets);
+    f("script", raw(m.script), max_text);
+}
+
 void fields(auto& f, Is<UsersFiles> auto& m) {
     constexpr std::size_t max_entries = 10'000;
     f("entries", m.entries, max_entries);
-    f("script", raw(m.script), max_text);
+    f("program", m.program);
 }
 
 namespace {
@@ -91,7 +99,7 @@ std::string read_script(const std::string& path) {
 void read_users_files(const SysRoot& root, NodeFacts& facts, std::chrono::milliseconds timeout) {
     const std::function<UsersFiles()> read = [&] {
         UsersFiles files;
-        files.script = read_script(facts.program.script);
+        files.program = classify_program(facts.step.program, facts.environment, read_script);
         for (const auto& [name, value] : read_nccl_conf(root, facts.environment, home_directory(facts.environment))) {
             files.entries.push_back({name, value.value, value.file});
         }
@@ -105,7 +113,7 @@ void read_users_files(const SysRoot& root, NodeFacts& facts, std::chrono::millis
                         std::chrono::duration_cast<std::chrono::seconds>(timeout).count()));
         return;
     }
-    facts.program = classify_script(facts.program, files->script, facts.step.program, facts.environment);
+    facts.program = files->program;
     for (const auto& entry : files->entries) {
         facts.nccl_conf.emplace(entry.name, NcclConfValue{entry.value, entry.file});
     }

@@ -62,8 +62,8 @@ Result<NodeFacts> inspect_node(const Settings& settings, const Environment& envi
 void resolve_head(NodeFacts& facts, const Settings& settings,
                   std::chrono::milliseconds timeout = std::chrono::milliseconds(0));
 
-/// Reads the part of NodeFacts that comes from files, below an open root; and the script that `facts.program` names, of
-/// this machine whatever the root is, which may be a launcher's.
+/// Reads the part of NodeFacts that comes from files, below an open root; and the scripts that the step's program is
+/// and starts, of this machine whatever the root is, which decide `facts.program`.
 void inspect_files(const SysRoot& root, NodeFacts& facts, std::chrono::milliseconds timeout,
                    GidTables tables = GidTables::Whole);
 

@@ -141,7 +141,9 @@ std::string why_alone(const Launcher& launcher, Words arguments, const Environme
     if (options.contains("standalone")) {
         return "--standalone";
     }
-    if (const auto nodes = options.find(launcher.nodes); nodes != options.end()) {
+    const auto nodes = options.find(launcher.nodes);
+    const bool counts = nodes != options.end();
+    if (counts && nodes->second.value.find('$') == std::string::npos) { // else it may be the plan's NNODES
         return is_one_node(nodes->second.value) ? nodes->second.written : "";
     }
     for (const auto name : split_words(launcher.address)) {
@@ -149,7 +151,7 @@ std::string why_alone(const Launcher& launcher, Words arguments, const Environme
             return is_loopback(address->second.value) ? address->second.written : "";
         }
     }
-    return joins.empty() && !launcher.nodes.empty() ? alone_by_environment(launcher, environment) : "";
+    return joins.empty() && !launcher.nodes.empty() && !counts ? alone_by_environment(launcher, environment) : "";
 }
 
 // What a command line starts.
@@ -194,6 +196,8 @@ Program python_program(Words arguments, const Environment& environment) {
 struct Allowance {
     unsigned texts = 64;
     std::size_t characters = std::size_t{1} << 20;
+    unsigned files = 8;
+    const ReadScript& read; ///< empty: no file is read
 };
 
 /// The simple commands of a shell's text (sh(1p), Shell Grammar), as far as it takes to see what they start: without
@@ -348,7 +352,7 @@ private:
     std::vector<std::string> words_;
 };
 
-Program classify(Words argv, const Environment& environment, Allowance& allowance);
+Program classify_command(Words argv, const Environment& environment, Allowance& allowance);
 
 /// Returns the first launcher that a shell's text starts. It is alone only if all of them are. One that never meets by
 /// our variables does so if the text hands them to it.
@@ -360,7 +364,7 @@ Program shell_text_program(std::string_view text, const Environment& environment
     ShellText shell(text, environment, allowance);
     std::optional<Program> first;
     for (auto words = shell.next(); !words.empty(); words = shell.next()) {
-        auto program = classify(words, shell.known(), allowance);
+        auto program = classify_command(words, shell.known(), allowance);
         if (program.kind == ProgramKind::Launcher && !first) {
             first = std::move(program);
         } else if (program.kind == ProgramKind::Launcher && program.alone.empty()) {
@@ -420,30 +424,37 @@ Program classify(Words argv, const Environment& environment, Allowance& allowanc
     return {};
 }
 
-} // namespace
-
-Program classify_program(Words argv, const Environment& environment) {
-    Allowance allowance;
-    return classify(argv, environment, allowance);
-}
-
-Program classify_script(const Program& program, std::string_view text, Words argv, const Environment& environment) {
+/// Classifies a command, and the text of the script that it is.
+Program classify_command(Words argv, const Environment& environment, Allowance& allowance) {
+    const Program program = classify(argv, environment, allowance);
+    const bool found_before = program.kind != ProgramKind::Ordinary;
+    if (found_before || program.script.empty() || !allowance.read || allowance.files == 0) {
+        return program;
+    }
+    --allowance.files;
+    const auto text = allowance.read(program.script);
     const auto first_line = text.substr(0, text.find('\n'));
-    const auto interpreter = split_words(first_line.starts_with("#!") ? first_line.substr(2) : "");
+    const auto interpreter = split_words(first_line.starts_with("#!") ? std::string_view(first_line).substr(2) : "");
     const bool is_shell = interpreter.empty() || std::ranges::any_of(interpreter, [](std::string_view word) {
                               return contains(shells, base_name(word));
                           });
-    if (program.script.empty() || !is_shell) {
+    if (!is_shell) {
         return program;
     }
     Environment known = environment;
     const auto own = std::ranges::find(argv, program.script);
     known.set("@", joined(Words(own == argv.end() ? own : own + 1, argv.end()), " "));
-    Allowance allowance;
     Program found = shell_text_program(text, known, allowance);
     found.script = program.script;
     found.name = format_text("{} in {}", found.name, printable(base_name(program.script)));
     return found.kind == ProgramKind::Launcher ? found : program;
+}
+
+} // namespace
+
+Program classify_program(Words argv, const Environment& environment, const ReadScript& read) {
+    Allowance allowance{.read = read};
+    return classify_command(argv, environment, allowance);
 }
 
 } // namespace rdma_nccl

@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <span>
 #include <string>
@@ -93,15 +94,15 @@ struct Program {
     std::string script{}; ///< a file that may be a shell script, or the script in which the launcher was found
 };
 
+/// Returns the text of a file that may be a shell script, empty if it has none.
+using ReadScript = std::function<std::string(const std::string&)>;
+
 /// Classifies a program by its command line. Looks through env, numactl, containers and similar wrappers, `python -m
 /// MODULE`, and the commands of `bash -c TEXT`. `environment`: of the step, which expands the text's variables and has
-/// torchrun's options. Opens no file: Program::script names one that may be worth it.
-Program classify_program(std::span<const std::string> argv, const Environment& environment = {});
-
-/// Classifies `program`, found in `argv`, by the text of its script. Returns it as it is unless this is a shell script
-/// that starts a launcher. Any text may be given.
-Program classify_script(const Program& program, std::string_view text, std::span<const std::string> argv,
-                        const Environment& environment);
+/// torchrun's options. With `read`, looks through shell scripts too, and those that they start, up to a number of
+/// files of any text. Without it, opens no file: Program::script names one that may be worth it.
+Program classify_program(std::span<const std::string> argv, const Environment& environment = {},
+                         const ReadScript& read = {});
 
 /// What users of mpirun can do, whose ranks the plugin cannot know.
 inline constexpr std::string_view mpirun_advice =

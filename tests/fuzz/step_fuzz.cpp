@@ -33,9 +33,9 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     entries.push_back("SLURM_STEP_NODELIST=" + input);
     (void)find_head_node(read_step(Environment(entries), {}));
     (void)classify_program(words, Environment(entries));
-    Program script;
-    script.script = "run.sh";
-    (void)classify_script(script, input, words, Environment(entries));
+    (void)classify_program(words, Environment(entries), [&](const std::string&) { return input; });
+    (void)classify_program(std::vector<std::string>{"./run.sh"}, Environment(entries),
+                           [&](const std::string&) { return input; });
     NcclConf conf;
     add_nccl_conf(conf, input, "nccl.conf");
     if (const auto prefix = IpPrefix::parse(input); prefix && IpPrefix::parse(prefix->text()) != prefix) {

@@ -399,6 +399,16 @@ TEST_F(PluginTest, AScriptThatStartsALauncherHasTheNodeLayout) {
     EXPECT_EQ(value(0, "PET_NNODES"), "2");
 }
 
+TEST_F(PluginTest, AScriptInAScriptThatStaysAloneDoes) {
+    make_one_task_per_node();
+    tree.file("/inner.sh", "#!/bin/bash\ntorchrun --standalone --nproc_per_node=2 x.py\n");
+    tree.file("/outer.sh", "#!/bin/bash\nbash " + (tree.path() / "inner.sh").string() + "\n");
+    slurm.step.program = {tree.path() / "outer.sh"};
+    run(bare);
+    EXPECT_EQ(value(0, "PET_NNODES"), "(unset)");
+    EXPECT_EQ(value(0, "MASTER_ADDR"), "(unset)");
+}
+
 TEST_F(PluginTest, PodLayoutHasTheOldMeaning) {
     make_one_task_per_node();
     slurm.step.node_id = 1;

@@ -106,6 +106,25 @@ TEST(Inspect, AShellScriptThatStartsALauncherIsSeen) {
     }
 }
 
+TEST(Inspect, AScriptThatAScriptStartsIsSeen) {
+    Machine machine;
+    const auto path = [&](const char* name) { return machine.tree().at(name).string(); };
+    machine.tree().file("/inner.sh", "#!/bin/bash\nexec torchrun \"$@\" x.py\n");
+    machine.tree().file("/outer.sh", "#!/bin/bash\nN=1\nbash " + path("/inner.sh") + " --nnodes=$N\n");
+    machine.tree().file("/endless.sh", path("/endless.sh") + "\n" + path("/endless.sh") + "\n" + path("/inner.sh"));
+    Settings settings;
+    settings.root = machine.tree().path();
+    for (const auto timeout : {without_limit, std::chrono::milliseconds(60s)}) {
+        const auto of = [&](std::vector<std::string> argv) {
+            return inspect_node(settings, {}, std::move(argv), timeout).value().program;
+        };
+        EXPECT_EQ(of({path("/outer.sh")}).name, "torchrun in inner.sh in outer.sh");
+        EXPECT_EQ(of({path("/outer.sh")}).alone, "torchrun --nnodes=1");
+        EXPECT_EQ(of({"bash", "-c", path("/inner.sh") + " --standalone"}).alone, "torchrun --standalone");
+        EXPECT_EQ(of({path("/endless.sh")}).kind, ProgramKind::Ordinary) << "given up";
+    }
+}
+
 /// As slurmstepd does, which is root and has the effective ids of the job's user.
 TEST(Inspect, AScriptThatOnlyRootMayReadIsNotRead) {
     if (::geteuid() != 0) {

@@ -22,6 +22,10 @@ Program of_text(const std::string& text, const Environment& environment = {}) {
     return classify_program(std::vector<std::string>{"bash", "-c", text}, environment);
 }
 
+Program of_script(const std::vector<std::string>& argv, const std::string& text) {
+    return classify_program(argv, {}, [&](const std::string&) { return text; });
+}
+
 Environment with(std::vector<std::string> variables) {
     return Environment(variables);
 }
@@ -110,19 +114,27 @@ TEST(ProgramAlone, WhatNeverMeetsByOurVariables) {
 }
 
 TEST(ShellText, FindsTheLauncherAmongItsCommands) {
-    for (const auto* const text :
-         {"cd /x && torchrun --standalone x.py", "source env.sh; exec torchrun --nnodes=1 x.py",
-          "torchrun \\\n  --nproc_per_node=2 \\\n  --nnodes=1 \\\n  x.py", "NCCL_DEBUG=INFO torchrun --standalone x.py",
-          "NNODES=1\ntorchrun --nnodes=$NNODES x.py", "export N=1; torchrun --nnodes ${N} x.py",
-          "torchrun --nnodes ${NUM_NODES:-1} x.py", "if true; then torchrun --standalone x.py; fi",
-          "(cd x; torchrun --standalone x.py) & wait",
-          "LAUNCHER=\"python -m torch.distributed.run --nnodes 1\"\n$LAUNCHER x.py",
-          "ARGS=(\n  --nproc_per_node 8\n  --nnodes 1 # one\n)\ntorchrun ${ARGS[@]} x.py",
-          "declare -a ARGS=(--standalone); torchrun \"${ARGS[@]}\" x.py", "python $(which torchrun) --standalone x.py",
-          "$(command -v torchrun) --nnodes=1 x.py",
-          "torchrun --nproc_per_node=$(nvidia-smi -L | wc -l) --nnodes=1 x.py", "bash -c 'torchrun --standalone x.py'",
-          "set -euo pipefail; bash -euo pipefail -c \"torchrun --nnodes=1 x.py\"",
-          "# torchrun --nnodes=2\ntorchrun --standalone x.py", "eval torchrun --standalone x.py"}) {
+    for (const auto* const text : {"cd /x && torchrun --standalone x.py",
+                                   "source env.sh; exec torchrun --nnodes=1 x.py",
+                                   "torchrun \\\n  --nproc_per_node=2 \\\n  --nnodes=1 \\\n  x.py",
+                                   "NCCL_DEBUG=INFO torchrun --standalone x.py",
+                                   "NNODES=1\ntorchrun --nnodes=$NNODES x.py",
+                                   "export N=1; torchrun --nnodes ${N} x.py",
+                                   "torchrun --nnodes ${NUM_NODES:-1} x.py",
+                                   "NNODES=${NNODES:-1}; torchrun --nnodes=$NNODES --rdzv_endpoint=localhost:0 x.py",
+                                   "torchrun --nnodes=$NNODES --node_rank=$NODE_RANK --master_addr=127.0.0.1 x.py",
+                                   "if true; then torchrun --standalone x.py; fi",
+                                   "(cd x; torchrun --standalone x.py) & wait",
+                                   "LAUNCHER=\"python -m torch.distributed.run --nnodes 1\"\n$LAUNCHER x.py",
+                                   "ARGS=(\n  --nproc_per_node 8\n  --nnodes 1 # one\n)\ntorchrun ${ARGS[@]} x.py",
+                                   "declare -a ARGS=(--standalone); torchrun \"${ARGS[@]}\" x.py",
+                                   "python $(which torchrun) --standalone x.py",
+                                   "$(command -v torchrun) --nnodes=1 x.py",
+                                   "torchrun --nproc_per_node=$(nvidia-smi -L | wc -l) --nnodes=1 x.py",
+                                   "bash -c 'torchrun --standalone x.py'",
+                                   "set -euo pipefail; bash -euo pipefail -c \"torchrun --nnodes=1 x.py\"",
+                                   "# torchrun --nnodes=2\ntorchrun --standalone x.py",
+                                   "eval torchrun --standalone x.py"}) {
         const auto program = of_text(text);
         EXPECT_EQ(program.kind, ProgramKind::Launcher) << text;
         EXPECT_NE(program.alone, "") << text;
@@ -133,6 +145,9 @@ TEST(ShellText, LaunchersThatMayMeet) {
     for (const auto* const text :
          {"torchrun --nnodes=$SLURM_NNODES --node_rank=$SLURM_NODEID x.py", "torchrun --nnodes=${NNODES:-1} x.py",
           "MASTER_ADDR=${MASTER_ADDR:-localhost}; torchrun --master_addr=$MASTER_ADDR x.py",
+          "torchrun --nnodes=$NNODES --rdzv_endpoint=$MASTER_ADDR:29400 x.py",
+          "export PET_NNODES=1; torchrun --nnodes=$NNODES x.py",
+          "torchrun --nnodes=$SLURM_NNODES --master_addr=localhost x.py",
           "export MASTER_ADDR=$(scontrol show hostnames | head -1)\ntorchrun x.py", "torchrun $ARGS x.py",
           "if [ $N = 1 ]; then torchrun --standalone x.py; else torchrun --nnodes=$N x.py; fi"}) {
         const auto program = of_text(text, with({"SLURM_NNODES=2", "SLURM_NODEID=0"}));
@@ -200,7 +215,7 @@ TEST(Script, ALauncherInAFileIsFound) {
     const auto argv = words("./run.sh --standalone x.py");
     const auto program = classify_program(argv);
     ASSERT_EQ(program.script, "./run.sh");
-    const auto in = [&](std::string_view text) { return classify_script(program, text, argv, {}); };
+    const auto in = [&](const char* text) { return of_script(argv, text); };
     EXPECT_EQ(in("#!/bin/bash\nsource env.sh\ntorchrun x.py\n").name, "torchrun in run.sh");
     EXPECT_EQ(in("#!/usr/bin/env bash\nexec torchrun \"$@\"\n").alone, "torchrun --standalone") << "its own arguments";
     EXPECT_EQ(in("#!/bin/sh\npython train.py\n").kind, ProgramKind::Ordinary);
@@ -208,8 +223,7 @@ TEST(Script, ALauncherInAFileIsFound) {
     EXPECT_EQ(in("").kind, ProgramKind::Ordinary);
     const auto wrapper = words("bash -e tools/env.sh accelerate launch --num_machines 1 x.py");
     EXPECT_EQ(classify_program(wrapper).script, "tools/env.sh");
-    EXPECT_EQ(classify_script(classify_program(wrapper), "module load cuda\nexec \"$@\"\n", wrapper, {}).alone,
-              "accelerate --num_machines 1");
+    EXPECT_EQ(of_script(wrapper, "module load cuda\nexec \"$@\"\n").alone, "accelerate --num_machines 1");
 }
 
 TEST(Script, IsLookedForOnlyWhereItCanBeOne) {
@@ -249,7 +263,7 @@ TEST(LayoutAlone, TasksThatMeetNobody) {
 
 TEST(LayoutAlone, AScriptCountsOnlyWhereItCanBeTheLauncher) {
     const auto argv = words("./run.sh");
-    const auto script = classify_script(classify_program(argv), "#!/bin/sh\ntorchrun x.py\n", argv, {});
+    const auto script = of_script(argv, "#!/bin/sh\ntorchrun x.py\n");
     EXPECT_EQ(choose_layout({}, two_nodes(1), script, 1).layout, Layout::Node);
     EXPECT_EQ(choose_layout({}, two_nodes(1), script, 1).why, "torchrun in run.sh starts the ranks of its node");
     EXPECT_EQ(choose_layout({}, two_nodes(4), script, 4).layout, Layout::Rank);
