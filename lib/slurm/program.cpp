@@ -426,7 +426,7 @@ Program classify(Words argv, const Environment& environment, Allowance& allowanc
 
 /// Classifies a command, and the text of the script that it is.
 Program classify_command(Words argv, const Environment& environment, Allowance& allowance) {
-    const Program program = classify(argv, environment, allowance);
+    Program program = classify(argv, environment, allowance);
     const bool found_before = program.kind != ProgramKind::Ordinary;
     if (found_before || program.script.empty() || !allowance.read || allowance.files == 0) {
         return program;
