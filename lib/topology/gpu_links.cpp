@@ -38,7 +38,8 @@ std::vector<GpuLink> xgmi_links(const SysRoot& root, std::span<const Gpu> gpus) 
     return links;
 }
 
-/// What is needed of NVML (nvml.h of CUDA 11.8; the driver brings the library). Its functions return 0 for success.
+/// What is needed of NVML (nvml.h of CUDA 11.8; the driver brings the library), in plain types, which are the same to
+/// a sanitizer in both libraries. Its functions return 0 for success.
 struct Nvml {
     using Device = void*;
     struct Pci { // nvmlPciInfo_t
@@ -46,14 +47,14 @@ struct Nvml {
         unsigned domain, bus, device, ids, subsystem_ids;
         std::array<char, 32> id;
     };
-    enum class Peer : unsigned { Gpu, Cpu, Switch }; // nvmlIntNvLinkDeviceType_t
+    enum Peer : unsigned { Gpu, Cpu, Switch }; // nvmlIntNvLinkDeviceType_t
 
     Symbols symbols;
     int (*init)() = symbols.get("nvmlInit_v2");
     int (*find)(const char*, Device*) = symbols.get("nvmlDeviceGetHandleByPciBusId_v2");
     int (*get_state)(Device, unsigned, unsigned*) = symbols.get("nvmlDeviceGetNvLinkState");
-    int (*get_peer_type)(Device, unsigned, Peer*) = symbols.get("nvmlDeviceGetNvLinkRemoteDeviceType");
-    int (*get_peer)(Device, unsigned, Pci*) = symbols.get("nvmlDeviceGetNvLinkRemotePciInfo_v2");
+    int (*get_peer_type)(Device, unsigned, unsigned*) = symbols.get("nvmlDeviceGetNvLinkRemoteDeviceType");
+    int (*get_peer)(Device, unsigned, void* pci) = symbols.get("nvmlDeviceGetNvLinkRemotePciInfo_v2");
 };
 
 /// Counts a GPU's active links by the peer's address, which is empty for NVSwitches. Leaves out links to CPUs.
@@ -61,14 +62,14 @@ std::map<std::string, unsigned> count_nvlinks(const Nvml& nvml, Nvml::Device dev
     std::map<std::string, unsigned> counts;
     unsigned active = 0;
     for (unsigned link = 0; link < 64 && nvml.get_state(device, link, &active) == 0; ++link) {
-        Nvml::Peer type{};
+        unsigned type = 0;
         Nvml::Pci peer{};
         if (active == 0 || nvml.get_peer_type(device, link, &type) != 0) {
             continue;
         }
-        if (type == Nvml::Peer::Switch) {
+        if (type == Nvml::Switch) {
             ++counts[""];
-        } else if (type == Nvml::Peer::Gpu && nvml.get_peer(device, link, &peer) == 0) {
+        } else if (type == Nvml::Gpu && nvml.get_peer(device, link, &peer) == 0) {
             ++counts[format_text("{:04x}:{:02x}:{:02x}.0", peer.domain, peer.bus, peer.device)];
         }
     }

@@ -3,6 +3,7 @@
 // NVSwitches, and one that hangs.
 #include <array>
 #include <cstddef>
+#include <cstring>
 #include <string_view>
 #include <unistd.h>
 
@@ -12,7 +13,7 @@ constexpr int success = 0;
 constexpr int invalid_argument = 2;
 constexpr int not_found = 6;
 
-enum class Peer : unsigned { Gpu, Cpu, Switch };
+enum Peer : unsigned { PeerGpu, PeerCpu, PeerSwitch };
 
 struct Link {
     unsigned active;
@@ -26,10 +27,10 @@ struct Device {
 };
 
 constexpr std::array<Device, 4> devices = {{
-    {"0000:1b:00.0", {{{1, Peer::Gpu, 0x43}, {1, Peer::Gpu, 0x43}, {0, Peer::Gpu, 0x43}, {1, Peer::Cpu, 0}}}},
-    {"0000:43:00.0", {{{1, Peer::Gpu, 0x1b}, {1, Peer::Gpu, 0x1b}, {0, Peer::Gpu, 0x1b}, {1, Peer::Cpu, 0}}}},
-    {"0000:52:00.0", {{{1, Peer::Switch, 0}, {1, Peer::Switch, 0}, {1, Peer::Switch, 0}, {1, Peer::Switch, 0}}}},
-    {"0000:9d:00.0", {{{1, Peer::Switch, 0}, {1, Peer::Switch, 0}, {1, Peer::Switch, 0}, {0, Peer::Switch, 0}}}},
+    {"0000:1b:00.0", {{{1, PeerGpu, 0x43}, {1, PeerGpu, 0x43}, {0, PeerGpu, 0x43}, {1, PeerCpu, 0}}}},
+    {"0000:43:00.0", {{{1, PeerGpu, 0x1b}, {1, PeerGpu, 0x1b}, {0, PeerGpu, 0x1b}, {1, PeerCpu, 0}}}},
+    {"0000:52:00.0", {{{1, PeerSwitch, 0}, {1, PeerSwitch, 0}, {1, PeerSwitch, 0}, {1, PeerSwitch, 0}}}},
+    {"0000:9d:00.0", {{{1, PeerSwitch, 0}, {1, PeerSwitch, 0}, {1, PeerSwitch, 0}, {0, PeerSwitch, 0}}}},
 }};
 constexpr std::string_view hanging = "0000:ff:00.0";
 
@@ -44,29 +45,29 @@ struct PciInfo {
 extern "C" {
 
 int nvmlInit_v2();
-int nvmlDeviceGetHandleByPciBusId_v2(const char* address, const void** device);
-int nvmlDeviceGetNvLinkState(const void* device, unsigned link, unsigned* active);
-int nvmlDeviceGetNvLinkRemoteDeviceType(const void* device, unsigned link, Peer* type);
-int nvmlDeviceGetNvLinkRemotePciInfo_v2(const void* device, unsigned link, PciInfo* info);
+int nvmlDeviceGetHandleByPciBusId_v2(const char* address, void** device);
+int nvmlDeviceGetNvLinkState(void* device, unsigned link, unsigned* active);
+int nvmlDeviceGetNvLinkRemoteDeviceType(void* device, unsigned link, unsigned* type);
+int nvmlDeviceGetNvLinkRemotePciInfo_v2(void* device, unsigned link, void* info);
 
 int nvmlInit_v2() {
     return success;
 }
 
-int nvmlDeviceGetHandleByPciBusId_v2(const char* address, const void** device) {
+int nvmlDeviceGetHandleByPciBusId_v2(const char* address, void** device) {
     while (address == hanging) {
         ::pause();
     }
     for (const auto& each : devices) {
         if (each.address == address) {
-            *device = &each;
+            *device = const_cast<Device*>(&each);
             return success;
         }
     }
     return not_found;
 }
 
-int nvmlDeviceGetNvLinkState(const void* device, unsigned link, unsigned* active) {
+int nvmlDeviceGetNvLinkState(void* device, unsigned link, unsigned* active) {
     const auto& links = static_cast<const Device*>(device)->links;
     if (link >= links.size()) {
         return invalid_argument;
@@ -75,14 +76,15 @@ int nvmlDeviceGetNvLinkState(const void* device, unsigned link, unsigned* active
     return success;
 }
 
-int nvmlDeviceGetNvLinkRemoteDeviceType(const void* device, unsigned link, Peer* type) {
+int nvmlDeviceGetNvLinkRemoteDeviceType(void* device, unsigned link, unsigned* type) {
     *type = static_cast<const Device*>(device)->links.at(link).peer;
     return success;
 }
 
-int nvmlDeviceGetNvLinkRemotePciInfo_v2(const void* device, unsigned link, PciInfo* info) {
-    *info = {};
-    info->bus = static_cast<const Device*>(device)->links.at(link).bus;
+int nvmlDeviceGetNvLinkRemotePciInfo_v2(void* device, unsigned link, void* info) {
+    PciInfo found{};
+    found.bus = static_cast<const Device*>(device)->links.at(link).bus;
+    std::memcpy(info, &found, sizeof found);
     return success;
 }
 
