@@ -194,7 +194,7 @@ Program python_program(Words arguments, const Environment& environment) {
 
 /// What is left to spend on one program: in slurmstepd, texts of a user's may grow by variables and lead to each other.
 struct Allowance {
-    unsigned texts = 64;
+    unsigned texts = 16; ///< each has the variables that it knows
     std::size_t characters = std::size_t{1} << 20;
     unsigned files = 8;
     const ReadScript& read; ///< empty: no file is read
@@ -302,13 +302,21 @@ private:
         }
         const bool splits = quote_ == 0 || name.find('@') != std::string_view::npos;
         for (const char c : value.empty() ? format_text("${}", written) : value) {
-            c == ' ' && splits && !value.empty() ? end_word() : add(c);
+            if (allowance_.characters == 0) {
+                break;
+            }
+            if (c == ' ' && splits && !value.empty()) {
+                --allowance_.characters;
+                end_word();
+            } else {
+                add(c);
+            }
         }
     }
 
     /// `text`: behind a "$". A name that does not end soon has no length.
     static std::size_t length_of_name(std::string_view text) {
-        text = text.substr(0, 4096);
+        text = text.substr(0, 256);
         if (text.starts_with('{')) {
             return text.find('}') + 1; // npos + 1 is 0
         }
@@ -354,23 +362,35 @@ private:
 
 Program classify_command(Words argv, const Environment& environment, Allowance& allowance);
 
+bool starts_python(Words words) {
+    return std::ranges::any_of(words, [](const std::string& word) { return is_python(base_name(word)); });
+}
+
 /// Returns the first launcher that a shell's text starts. It is alone only if all of them are. One that never meets by
-/// our variables does so if the text hands them to it.
-Program shell_text_program(std::string_view text, const Environment& environment, Allowance& allowance) {
+/// our variables does so if the text hands them to it. A script that ends in Python may do so in place of the launcher
+/// (if ... else), or after it has tried something (ray stop, torchrun smoke.py): what it is cannot be told.
+Program shell_text_program(std::string_view text, const Environment& environment, Allowance& allowance,
+                           bool is_script) {
     if (allowance.texts == 0) {
         return {};
     }
     --allowance.texts;
     ShellText shell(text, environment, allowance);
     std::optional<Program> first;
+    bool ends_in_python = false;
     for (auto words = shell.next(); !words.empty(); words = shell.next()) {
         auto program = classify_command(words, shell.known(), allowance);
+        const bool starts = program.kind == ProgramKind::Launcher;
+        ends_in_python = !starts && (ends_in_python || starts_python(words));
         if (program.kind == ProgramKind::Launcher && !first) {
             first = std::move(program);
         } else if (program.kind == ProgramKind::Launcher && program.alone.empty()) {
             first->alone.clear();
             first->meets = true;
         }
+    }
+    if (is_script && ends_in_python) {
+        return {};
     }
     if (first && !first->meets && shell.uses_plan()) { // ray start --address=$MASTER_ADDR:6379
         first->meets = true;
@@ -384,7 +404,7 @@ Program shell_program(Words arguments, const Environment& environment, Allowance
         const std::string_view word = arguments[i];
         const bool letters = word.starts_with('-') && !word.starts_with("--");
         if (letters && word.ends_with('c') && i + 1 < arguments.size()) { // -c, -lc, -ec
-            return shell_text_program(arguments[i + 1], environment, allowance);
+            return shell_text_program(arguments[i + 1], environment, allowance, false);
         }
         if (letters && word.ends_with('o')) {
             ++i; // -euo pipefail
@@ -404,7 +424,12 @@ Program classify(Words argv, const Environment& environment, Allowance& allowanc
         if (contains(daemons, name)) {
             return {ProgramKind::RuntimeDaemon, std::string(name)};
         }
-        if (const auto* const launcher = find_launcher(name, rest)) {
+        const auto* const launcher = find_launcher(name, rest);
+        // Behind an option of a runner it may be a name: conda run -n deepspeed python x.py.
+        const bool is_value = launcher != nullptr && anywhere && argv[i - 1].starts_with('-') &&
+                              argv[i - 1].find('=') == std::string::npos &&
+                              (launcher->joins == "-" || starts_python(rest));
+        if (launcher != nullptr && !is_value) {
             return started(*launcher, name, rest, environment);
         }
         if (is_python(name)) {
@@ -444,7 +469,7 @@ Program classify_command(Words argv, const Environment& environment, Allowance& 
     Environment known = environment;
     const auto own = std::ranges::find(argv, program.script);
     known.set("@", joined(Words(own == argv.end() ? own : own + 1, argv.end()), " "));
-    Program found = shell_text_program(text, known, allowance);
+    Program found = shell_text_program(text, known, allowance, true);
     found.script = program.script;
     found.name = format_text("{} in {}", found.name, printable(base_name(program.script)));
     return found.kind == ProgramKind::Launcher ? found : program;

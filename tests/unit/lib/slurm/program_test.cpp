@@ -113,6 +113,16 @@ TEST(ProgramAlone, WhatNeverMeetsByOurVariables) {
     }
 }
 
+TEST(ProgramAlone, AnOptionsValueIsNoLauncher) {
+    for (const auto* const line :
+         {"conda run -n deepspeed python x.py", "uv run --with ray python -u x.py", "nsys profile -o ray ./a",
+          "apptainer exec --bind /opt/ray image.sif python3 x.py"}) {
+        EXPECT_EQ(of(line).kind, ProgramKind::Ordinary) << line;
+    }
+    EXPECT_EQ(of("uv run --frozen torchrun --standalone x.py").alone, "torchrun --standalone");
+    EXPECT_EQ(of("conda run -n train deepspeed x.py").kind, ProgramKind::Launcher);
+}
+
 TEST(ShellText, FindsTheLauncherAmongItsCommands) {
     for (const auto* const text : {"cd /x && torchrun --standalone x.py",
                                    "source env.sh; exec torchrun --nnodes=1 x.py",
@@ -209,6 +219,8 @@ TEST(ShellText, TextsThatGrowOrNameThemselvesHaveAnEnd) {
         uses += "$A;";
     }
     EXPECT_EQ(of_text(uses, wide).kind, ProgramKind::Ordinary);
+    const Environment blank(std::vector<std::string>{"A=" + std::string(131000, ' ')});
+    EXPECT_EQ(of_text("$A $A $A $A $A $A $A $A $A; torchrun x.py", blank).kind, ProgramKind::Ordinary) << "given up";
 }
 
 TEST(Script, ALauncherInAFileIsFound) {
@@ -220,6 +232,9 @@ TEST(Script, ALauncherInAFileIsFound) {
     EXPECT_EQ(in("#!/usr/bin/env bash\nexec torchrun \"$@\"\n").alone, "torchrun --standalone") << "its own arguments";
     EXPECT_EQ(in("#!/bin/sh\npython train.py\n").kind, ProgramKind::Ordinary);
     EXPECT_EQ(in("#!/usr/bin/python3\ntorchrun\n").kind, ProgramKind::Ordinary) << "no shell";
+    EXPECT_EQ(in("ray stop --force\npython train.py\n").kind, ProgramKind::Ordinary) << "it ends in a rank";
+    EXPECT_EQ(in("if [ $N -gt 1 ]; then torchrun x.py; else python x.py; fi\n").kind, ProgramKind::Ordinary);
+    EXPECT_EQ(in("python prepare.py\ntorchrun x.py\necho done\n").kind, ProgramKind::Launcher);
     EXPECT_EQ(in("").kind, ProgramKind::Ordinary);
     const auto wrapper = words("bash -e tools/env.sh accelerate launch --num_machines 1 x.py");
     EXPECT_EQ(classify_program(wrapper).script, "tools/env.sh");
