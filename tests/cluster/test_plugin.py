@@ -259,10 +259,10 @@ class TwoNodes(ClusterTest):
     def test_explain_beside_a_step_has_that_steps_environment(self):
         """Also what a script of the step exports; of one node, wherever it is asked."""
         started = f"{self.cluster.dir}/started"
-        step = f"bash -c 'export NCCL_NET=Socket; touch {started}.$SLURM_PROCID; sleep 60; true'"
+        step = f"bash -c 'export NCCL_NET=Socket; sh -c \"touch {started}.$SLURM_PROCID; sleep 60\"; true'"
         explain = f"rdma-nccl explain --root {self.cluster.dir}/root"
         script = (f"export NCCL_IB_DISABLE=1; srun --overlap -N2 -n2 --rdma-nccl=layout=rank,verbose=0 {step} & "
-                  f"unset NCCL_IB_DISABLE; while [ ! -e {started}.0 -o ! -e {started}.1 ]; do sleep 0.1; done; sleep 0.5; "
+                  f"unset NCCL_IB_DISABLE; while [ ! -e {started}.0 -o ! -e {started}.1 ]; do sleep 0.1; done; "
                   f"srun --overlap --jobid=$SLURM_JOB_ID -N2 -n2 {explain}; echo ===; "
                   f"srun --overlap -N1 -n1 -w n02 {explain} --step $SLURM_JOB_ID.0 --json; scancel $SLURM_JOB_ID.0; wait")
         output = self.cluster.run("salloc", "-Q", "-N2", "--ntasks-per-node=2", "bash", "-c", script, user="root").stdout

@@ -360,7 +360,7 @@ Result<std::size_t> save_bundle(const std::string& directory, const NodePlan& no
 
 namespace {
 
-/// Returns "n01" of "/tmp/n01.tar.gz" or "n01.tgz"; empty if the name is no archive's.
+/// Returns "n01" of "DIR/n01.tar.gz" or "n01.tgz"; empty if the name is no archive's.
 std::string archive_title(std::string_view path) {
     const std::size_t suffix = path.ends_with(".tar.gz") ? 7 : path.ends_with(".tgz") ? 4 : path.size();
     return std::string(base_name(path.substr(0, path.size() - suffix)));

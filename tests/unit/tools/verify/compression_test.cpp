@@ -3,6 +3,8 @@
 // damaged; and a bomb.
 #include "tools/verify/compression.h"
 
+#include "config.h"
+
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -65,6 +67,22 @@ Read read_in_pieces(std::string_view data, std::size_t size) {
 /// The libraries are there wherever this is developed (build-aux/deps), but a build does without.
 bool can_read(const std::string& sample) {
     return Decompressor::open(sample).has_value();
+}
+
+TEST(Compression, EachLibraryOfTheBuildIsLoaded) {
+    std::vector<std::string> built;
+#ifdef HAVE_ZLIB
+    built.push_back(samples()[0]);
+#endif
+#ifdef HAVE_LZMA
+    built.push_back(samples()[1]);
+#endif
+#ifdef HAVE_ZSTD
+    built.push_back(samples()[2]);
+#endif
+    for (const auto& sample : built) {
+        EXPECT_EQ(read_in_pieces(sample, sample.size()).text, text);
+    }
 }
 
 TEST(Compression, IsKnownByTheFirstBytes) {
