@@ -99,10 +99,11 @@ public:
     Result<XmlMachine> read(const Element& system) {
         machine_.name = printable(system.get("name"), 64);
         std::set<std::string_view> hosts; // several, fused, where NVLink goes beyond a node (MNNVL)
+        const auto* const first = system.find("cpu");
         for (const auto& cpu : system.parts) {
             if (cpu.name() == "cpu") {
                 hosts.insert(cpu.get("host_hash"));
-                if (cpu.get("host_hash") == system.find("cpu")->get("host_hash")) {
+                if (cpu.get("host_hash") == first->get("host_hash")) {
                     read_cpu(cpu);
                 }
             }
@@ -142,7 +143,7 @@ private:
         overlap_ = overlap_ || location.cpus.intersects(seen_);
         location.cpus -= seen_;
         seen_ |= location.cpus;
-        if (number && topology.find_numa_node(*number) == nullptr) {
+        if (number && numa_nodes_.insert(*number).second) {
             topology.numa_nodes.push_back({*number, location.cpus, 0, 0, false});
         }
         for (const unsigned each : location.cpus.cpus()) {
@@ -250,8 +251,8 @@ private:
     void add_port(const std::string& name, unsigned number, double gbps, const std::string& address,
                   const Location& location) {
         auto& hcas = machine_.fabric.hcas;
-        auto* found = find_by(hcas, &Hca::name, name);
-        auto& hca = found == nullptr ? hcas.emplace_back() : *found;
+        const auto [position, is_new] = hca_positions_.emplace(name, hcas.size());
+        auto& hca = is_new ? hcas.emplace_back() : hcas[position->second];
         hca.name = name;
         hca.pci = address;
         hca.pci_path = location.path;
@@ -267,6 +268,8 @@ private:
 
     static constexpr auto no_number = std::numeric_limits<std::uint64_t>::max();
     XmlMachine machine_;
+    std::set<unsigned> numa_nodes_; // these two tell what machine_ has: a file may have hundreds of thousands
+    std::map<std::string, std::size_t> hca_positions_;
     std::vector<std::pair<std::uint64_t, Gpu>> gpus_;          ///< with CUDA's or HIP's number
     std::map<std::string, std::size_t> bridges_;               ///< of the cards directly below a cpu
     std::map<std::string, std::uint64_t> nets_;                ///< how many there are on each card
