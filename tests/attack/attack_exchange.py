@@ -8,7 +8,7 @@ import tempfile
 
 from attack_test import BRIDGE, HEAD, LOGIN, AttackTest, Program, describe_bridged
 
-PORTS = "41000-41015"
+PORTS = "21000-21015"  # below ip_local_port_range
 CONF = ["--slurm-conf", f"SrunPortRange={PORTS}", "--slurm-conf", "MessageTimeout=100"]
 TWO = ["srun", "-N2", "--ntasks-per-node=1"]
 SHOW = ["bash", "-c", "echo MASTER_ADDR=$MASTER_ADDR"]

@@ -8,7 +8,8 @@ import re
 
 from attack_test import HEAD, LOGIN, AttackTest, Program, build_shim
 
-PORTS = "41000-41063"  # srun's, so that somebody else can be in its place
+# srun's, so that somebody else can be in its place. Below ip_local_port_range, so that no outgoing connection holds one.
+PORTS = "21000-21063"
 STEP = ["srun", "-N2", "-w", "n01,n02", "--ntasks-per-node=1"]
 SHOW = ["bash", "-c", "echo MASTER_ADDR=$MASTER_ADDR MASTER_PORT=$MASTER_PORT"]
 FAKE = "25.11.128.9"

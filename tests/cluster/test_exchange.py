@@ -539,7 +539,7 @@ class OnlyIpv6(ExchangeTest):
 
 
 class PortRange(ExchangeTest):
-    arguments = ["--slurm-conf", "SrunPortRange=41000-41040"]
+    arguments = ["--slurm-conf", "SrunPortRange=21000-21040"]
 
     def test_srun_keeps_to_the_range(self):
         step = self.start("srun", "-N2", "--rdma-nccl", "sleep", "3")
@@ -548,7 +548,7 @@ class PortRange(ExchangeTest):
                  self.good("ss", "-Hltnp", user="root").splitlines() if '"srun"' in line}
         step.communicate(timeout=30)
         self.assertGreater(len(ports), 1)
-        self.assertTrue(all(41000 <= port <= 41040 for port in ports), ports)
+        self.assertTrue(all(21000 <= port <= 21040 for port in ports), ports)
 
 
 if __name__ == "__main__":
