@@ -276,13 +276,6 @@ END
                 self.assertGreater(self.sent_again(), before)
         self.assertEqual(self.both_used(), ends)
 
-    def sent_again(self) -> int:
-        """What the devices of both nodes counted of lost packets."""
-        names = ("out_of_seq_request", "completer_retry_err", "rcvd_seq_err")
-        files = [f"/sys/class/infiniband/mlx5_0/ports/1/hw_counters/{name}" for name in names]
-        counted = [self.lab.good(node, "busybox", "cat", *files).split() for node in self.lab.nodes]
-        return sum(int(word) for words in counted for word in words)
-
     def test_device_removed_under_load(self):
         """It goes when its last user is killed amid traffic; the plan then knows, and both nodes live on."""
         server, client = self.both_used()

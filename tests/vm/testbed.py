@@ -22,7 +22,7 @@ SOON = 20  # seconds for a transfer
 NEVER = 2  # seconds for a transfer that cannot succeed; some fail only by waiting
 # A guest takes 13 ms to start this shell, 150 ms for bash. `ip` and `tc` would be busybox's own.
 SHELL = ("busybox", "sh", "-euc")
-REFUSED = "Failed status 9:"  # ib_write_bw: IBV_WC_REM_INV_REQ_ERR
+REFUSED = ("Failed status 9:", "REM_INV_REQ_ERR")  # as ib_write_bw and rdma-nccl print it
 PRELUDE = 'ip() { /sbin/ip "$@"; }\ntc() { /sbin/tc "$@"; }\nNUMBER=${HOSTNAME#n0}\n'
 
 
@@ -66,7 +66,7 @@ class Lab:
         crashed = [node for node in ended if "Kernel panic" in tail(self.state, f"log/{node}.console", 200)]
         if crashed:
             return f"the kernel of {', '.join(crashed)} has panicked"
-        if any(REFUSED in text for text in failures):
+        if any(refused in text for refused in REFUSED for text in failures):
             return "Soft-RoCE has refused a write that it sent again"
         return ""
 
@@ -198,6 +198,19 @@ class LabTest(unittest.TestCase):
         self.addCleanup(lambda: print(f"{time.monotonic() - began:.1f} s", end=" ", file=sys.stderr))
         self.lab.restart_if_broken()
         self.lab.reset()
+
+    def sent_again(self) -> int:
+        """What the devices of all nodes counted of packets that came late or never: a driver sends these once more."""
+        names = "duplicate_request out_of_seq_request send_rnr_err completer_retry_err rcvd_seq_err"
+        script = f"for name in {names}; do cat /sys/class/infiniband/*/ports/1/hw_counters/$name; done"
+        return sum(int(word) for node in self.lab.nodes for word in self.lab.good(node, *SHELL, script).split())
+
+    def assert_counted(self, counted: float, sent: float, again: bool, besides: float = 0) -> None:
+        """All of it once, and at most `besides` more. `again`: the driver sent some of it once more, as it does on a busy
+        machine, where acknowledgements come late."""
+        self.assertGreaterEqual(counted, 0.9 * sent)
+        if not again:
+            self.assertLess(counted, 1.1 * sent + besides)
 
     def assert_transfer(self, server: End, client: End, transfer=pingpong) -> None:
         done = transfer(self.lab, server, client)
