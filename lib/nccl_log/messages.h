@@ -124,7 +124,7 @@ inline constexpr std::string_view no_libfabric_gdr_cause =
 /// Returns "2.21.5" of "NCCL version 2.21.5+cuda12.4" or "RCCL version : 2.18.3+hip6.0".
 std::optional<std::string_view> parse_version(std::string_view text);
 
-/// Limits the names and causes that are kept of all processes together.
+/// Limits the names, causes and ranks of rings that are kept of all processes together.
 struct NameBudget {
     std::size_t names = 0;
     bool exhausted = false; ///< something was left out
@@ -175,7 +175,7 @@ private:
     /// Takes a message at level INFO. Returns false if it may name a cause, too.
     bool take_info(std::string_view text, bool cut, NameBudget& budget);
     bool take_connection(std::string_view text, bool cut, NameBudget& budget);
-    void take_edge(std::string_view text);
+    void take_edge(std::string_view text, NameBudget& budget);
     void take_signs(std::string_view text);
     [[nodiscard]] NetworkSigns signs_of(bool gpu_direct) const;
     void count_unclear(const JobSigns& job, NcclNames& notes);

@@ -371,7 +371,7 @@ bool LogProcess::take_connection(std::string_view text, bool cut, NameBudget& bu
     if (const auto transport = connection->transport) {
         ++connections(*transport);
         if (transport == NcclTransport::PeerToPeer || transport == NcclTransport::SharedMemory) {
-            take_edge(text);
+            take_edge(text, budget);
         }
     } else if (unclear_.contains(connection->network) || budget.may_add(unclear_.size())) {
         ++unclear_[std::string(connection->network)].at(connection->gdr ? 1 : 0);
@@ -382,13 +382,18 @@ bool LogProcess::take_connection(std::string_view text, bool cut, NameBudget& bu
 }
 
 /// Parses "Channel 00/0 : 0[0] -> 1[1] via P2P/CUMEM".
-void LogProcess::take_edge(std::string_view text) {
-    constexpr std::size_t most_ranks = 1024; // of a node
+void LogProcess::take_edge(std::string_view text, NameBudget& budget) {
     const auto from = take_through(text, " : ") ? take_number(text) : std::nullopt;
     const auto to = from && take_through(text, " -> ") ? take_number(text) : std::nullopt;
-    if (to && !rings_connected_ && facts_.senders.size() + facts_.receivers.size() < most_ranks) {
-        facts_.senders.insert(*from);
-        facts_.receivers.insert(*to);
+    const auto keep = [&](std::set<unsigned>& ranks, unsigned rank) {
+        // A process without a name may be all of a job's, of which more than a node's ranks do not matter.
+        if (ranks.size() < NcclLog::most_names_of_a_process && !ranks.contains(rank) && budget.may_add(ranks.size())) {
+            ranks.insert(rank);
+        }
+    };
+    if (to && !rings_connected_) {
+        keep(facts_.senders, *from);
+        keep(facts_.receivers, *to);
     }
 }
 

@@ -69,7 +69,8 @@ struct NcclLog {
     bool truncated = false;           ///< a limit was reached: there were more processes, names or causes than are kept
 
     static constexpr std::size_t most_processes = 65536;
-    static constexpr std::size_t most_names = 1'000'000; ///< networks, HCAs, GIDs and causes together: 250 MB at most
+    /// Networks, HCAs, GIDs, causes and ranks of rings together: 250 MB at most.
+    static constexpr std::size_t most_names = 1'000'000;
     static constexpr std::size_t most_names_of_a_process = 512; ///< of each kind
     static constexpr std::size_t longest_line = 16384;          ///< ignores the rest; NCCL cuts at 1024 or 2048
 

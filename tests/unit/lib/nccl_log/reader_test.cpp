@@ -2,6 +2,7 @@
 #include "lib/nccl_log/reader.h"
 
 #include "lib/base/text.h"
+#include "lib/nccl_log/messages.h"
 #include "tests/unit/nccl_log_facts.h"
 
 #include <gtest/gtest.h>
@@ -484,6 +485,26 @@ TEST(NcclLog, LimitsHold) {
     EXPECT_TRUE(log.truncated);
     EXPECT_EQ(log.processes.size(), NcclLog::most_processes);
     EXPECT_EQ(log.processes[1].hcas.size(), NcclLog::most_names_of_a_process);
+}
+
+TEST(NcclLog, RingsOfManyProcessesAreLimited) {
+    NameBudget budget{.names = NcclLog::most_names - 10};
+    std::size_t kept = 0;
+    for (std::uint32_t pid = 1; pid <= 100; ++pid) {
+        LogProcess process("n01", pid);
+        for (unsigned rank = 0; rank < 3; ++rank) {
+            NcclMessage message;
+            const auto text = format_text("Channel 00/0 : {}[0] -> {}[1] via P2P/CUMEM", rank, rank + 1);
+            message.text = text;
+            EXPECT_TRUE(process.take(message, false, budget));
+        }
+        NcclNames notes;
+        const auto facts = process.finish("", {}, notes);
+        kept += facts.senders.size() + facts.receivers.size();
+        EXPECT_EQ(facts_of(facts), "p2p 3") << pid;
+    }
+    EXPECT_EQ(kept, 10U);
+    EXPECT_TRUE(budget.exhausted);
 }
 
 TEST(NcclLog, SummaryAddsUp) {
