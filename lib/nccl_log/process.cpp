@@ -60,7 +60,8 @@ bool names_network(std::string_view text) {
 }
 
 /// Matches "src/group.cc:69 -> 3 [Async thread]": a call of NCCL, or its work on one, ended with an error of
-/// ncclResult_t. 7 is ncclInProgress. Starts that go well print others of the form: "net_ib.cc:652 -> 2".
+/// ncclResult_t that need not be the program's: of CUDA, the system or NCCL (1 to 3), or a peer's (6). Starts that go
+/// well print others of the form: "net_ib.cc:652 -> 2".
 bool says_failure(std::string_view text) {
     constexpr auto threads = std::to_array<std::string_view>({"[Async thread]", "[Proxy Thread]", "[Progress Thread]"});
     const auto file = text.substr(0, text.find(':'));
@@ -68,7 +69,7 @@ bool says_failure(std::string_view text) {
         return false;
     }
     const auto code = take_number(text).value_or(0);
-    return code >= 1 && code <= 6 &&
+    return ((code >= 1 && code <= 3) || code == 6) &&
            (file.ends_with("group.cc") || file.ends_with("enqueue.cc") || contains(threads, trim(text)));
 }
 
@@ -347,7 +348,7 @@ bool LogProcess::take_info(std::string_view text, bool cut, NameBudget& budget) 
     if (take_communicator(text) || take_queue_pair(text, budget)) {
         return true;
     }
-    facts_.failed = facts_.failed || says_failure(text);
+    facts_.failed = facts_.failed || (!carriers_.empty() && says_failure(text));
     rings_connected_ = rings_connected_ || text.starts_with("Connected all rings");
     if (names_devices(text)) {
         take_devices(text, budget);

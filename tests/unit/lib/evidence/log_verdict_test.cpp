@@ -56,12 +56,10 @@ TEST(LogVerdict, WithoutConnectionsOverANetwork) {
 }
 
 TEST(LogVerdict, ACallThatFailedIsMixed) {
-    const auto verdict = [](const std::string& line) {
-        return judge_log(
-                   summary(test::read_log("n01:7:8 [0] NCCL INFO Channel 00/0 : 0[0] -> 8[0] [send] via NET/IB/0\n"
-                                          "n01:7:8 [0] NCCL INFO " +
-                                          line + "\n")))
-            .verdict;
+    const std::string connection = "n01:7:8 [0] NCCL INFO Channel 00/0 : 0[0] -> 8[0] [send] via NET/IB/0\n";
+    const auto verdict_of = [](const std::string& text) { return judge_log(summary(test::read_log(text))).verdict; };
+    const auto verdict = [&](const std::string& line) {
+        return verdict_of(connection + "n01:7:8 [0] NCCL INFO " + line + "\n");
     };
     for (const char* line : {"group.cc:75 -> 2 [Async thread]", "/build/rccl/hipify/src/group.cc:116 -> 3",
                              "enqueue.cc:2432 -> 6", "init.cc:1400 -> 1 [Async thread]",
@@ -70,9 +68,16 @@ TEST(LogVerdict, ACallThatFailedIsMixed) {
     }
     for (const char* line :
          {"transport/net_ib.cc:652 -> 2", "transport/net.cc:79 -> 3", "group.cc:75 -> 7 [Async thread]",
-          "enqueue.cc:10 -> 0", "see group.cc:75 -> 2", "group.cc:75 2"}) {
+          "enqueue.cc:10 -> 0", "see group.cc:75 -> 2", "group.cc:75 2",
+          "enqueue.cc:2432 -> 4", // the program's fault: an invalid argument, or use
+          "group.cc:75 -> 5"}) {
         EXPECT_EQ(verdict(line), Verdict::Used) << line;
     }
+    // Nothing was connected yet, or not by this process.
+    const std::string failure = "n01:7:8 [0] NCCL INFO group.cc:75 -> 2 [Async thread]\n";
+    EXPECT_EQ(verdict_of(failure + connection), Verdict::Used);
+    EXPECT_EQ(verdict_of("n01:9:9 [1] NCCL INFO group.cc:75 -> 2\n" + connection + failure), Verdict::Mixed);
+    EXPECT_EQ(verdict_of(connection + "n01:9:9 [1] NCCL INFO group.cc:75 -> 2\n"), Verdict::Used);
 }
 
 TEST(LogVerdict, RdmaThatFailedIsMixed) {
