@@ -280,9 +280,12 @@ std::optional<NcclMessage> next_nccl_message(std::string_view& line, bool first)
     message.version = found->kind == Marker::Version;
     message.warning = found->kind == Marker::Warning;
     const auto begin = take_prefix(*found, line, message);
-    if (begin == found->begin && !message.version &&
-        line.substr(0, begin).find_first_of("\"'`") != std::string_view::npos) {
-        return std::nullopt; // a script that looks for NCCL's lines, not one of them
+    if (begin == found->begin && !message.version) {
+        const auto quote = line.substr(0, begin).find_last_of("\"'`");
+        message.quoted = quote != std::string_view::npos;
+        if (message.quoted && quote + 1 == begin) {
+            return std::nullopt; // a script that looks for NCCL's lines, not one of them
+        }
     }
     const auto next = find_marker(line, found->end, false);
     message.torn = next.has_value();

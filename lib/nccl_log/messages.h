@@ -48,8 +48,9 @@ struct NcclMessage {
     std::uint32_t pid = 0; ///< 0: not named
     bool version = false;  ///< a separate version line, which never names a process
     bool warning = false;
-    bool first = true; ///< first in its line; a later one's prefix follows other text, so its host may be too long
-    bool torn = false; ///< another message follows in the same line, so the end of this one may be missing
+    bool first = true;   ///< first in its line; a later one's prefix follows other text, so its host may be too long
+    bool quoted = false; ///< names no process, and a quote is before it: perhaps a script's text
+    bool torn = false;   ///< another message follows in the same line, so the end of this one may be missing
     std::string_view text;
 };
 

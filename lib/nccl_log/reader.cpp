@@ -102,7 +102,7 @@ void NcclLogReader::State::take_message(const NcclMessage& message, bool cut) {
     }
     ++log.nccl_lines;
     log.info_lines += message.warning ? 0 : 1;
-    LogProcess* const process = find_or_add(message);
+    LogProcess* const process = message.quoted ? nullptr : find_or_add(message);
     if (process == nullptr) {
         ++log.unread_lines;
     } else if (version) {

@@ -98,7 +98,21 @@ TEST(NcclLogLine, WhatIsNoMessage) {
         const auto log = read_log(std::string(line) + "\n");
         EXPECT_TRUE(log.processes.empty()) << line;
         EXPECT_EQ(log.nccl_lines, 0U) << line;
+        EXPECT_EQ(log.unread_lines, 0U) << line;
     }
+}
+
+TEST(NcclLogLine, WhatFollowsAQuoteWithoutAProcessIsNotUnderstood) {
+    for (const char* line : {"it's slow: [0] NCCL INFO Using network IB", "load 'a.pt' [0] NCCL INFO Using network IB",
+                             "[0] \"x\" transport/net_ib.cc:1295 NCCL WARN Unable to open device"}) {
+        const auto log = read_log(std::string(line) + "\n");
+        EXPECT_TRUE(log.processes.empty()) << line;
+        EXPECT_EQ(log.nccl_lines, 1U) << line;
+        EXPECT_EQ(log.unread_lines, 1U) << line;
+    }
+    const auto log = read_log("it's slow: n01:4711:4722 [0] NCCL INFO Using network IB\n");
+    EXPECT_EQ(facts_of(log.processes.at(0)), "IB");
+    EXPECT_EQ(log.unread_lines, 0U);
 }
 
 TEST(NcclLogLine, VersionLinesOfTheirOwn) {
