@@ -333,7 +333,7 @@ std::uint64_t take_repetition(std::string_view& line) {
     auto behind = may_end ? line : std::string_view();
     while (take_through(behind, " [repeated ")) {
         const auto begin = line.size() - behind.size() - std::strlen(" [repeated ");
-        const auto number = take_number<std::uint64_t>(behind);
+        const auto number = take_number<std::uint32_t>(behind); // no sum of these wraps around
         if (number && behind.starts_with("x across ")) {
             line = line.substr(0, begin);
             return *number;

@@ -275,6 +275,13 @@ TEST(NcclLogLine, WhatRayLeftOutIsCounted) {
                  "(W pid=1) loss 0.5 [repeated 3x across cluster]\n");
     EXPECT_EQ(log.repeated_lines, 16U);
     EXPECT_EQ(facts_of(log.processes.at(0)), "IB");
+    // A number that is none does not wrap the sum around.
+    const std::string many = "(W pid=1) NCCL INFO x [repeated 18446744073709551615x across cluster]\n";
+    EXPECT_EQ(read_log("(W pid=1) NCCL INFO x [repeated 2x across cluster]\n" + many).repeated_lines, 2U);
+    EXPECT_EQ(read_log("(W pid=1) NCCL INFO x [repeated 4294967295x across cluster]\n"
+                       "(W pid=1) NCCL INFO x [repeated 1x across cluster]\n")
+                  .repeated_lines,
+              4294967296U);
 }
 
 TEST(NcclLogLine, BinaryJunk) {
