@@ -160,8 +160,7 @@ bool lists_interfaces(std::string_view text) {
         !take_number(text) || !take_front(text, "]") || !take_through(text, ":")) {
         return false;
     }
-    const auto address = text.substr(0, text.find_first_of("<%"));
-    return address.size() < text.size() && IpAddress::parse(address).has_value();
+    return IpAddress::parse(text.substr(0, text.find_first_of("<% "))).has_value();
 }
 
 bool names_plugin(std::string_view text) {
