@@ -70,8 +70,9 @@ std::vector<std::string> by_number(const NcclCauses& counts) {
 
 /// Returns the number of nodes of the largest communicator, as far as the log's processes tell: there is one for each
 /// of its ranks, or a ring of connections inside a node closes over them; 0: they do not. NCCL before 2.20 does not log
-/// the number, and a log without the lines of communicators not that of ranks.
-unsigned nodes_of(const NcclLog& log) {
+/// the number, and a log without the lines of communicators not that of ranks: then the ring counts only if no
+/// connection goes over a network, of another communicator.
+unsigned nodes_of(const NcclLog& log, bool has_network) {
     std::uint32_t ranks = 0;
     std::size_t named = 0;
     std::set<std::uint32_t> known;
@@ -93,7 +94,8 @@ unsigned nodes_of(const NcclLog& log) {
             ++named;
         }
     }
-    const bool ring_closes = senders.size() > 1 && senders.size() >= ranks && senders == receivers;
+    const bool ring_closes =
+        senders.size() > 1 && senders.size() >= ranks && senders == receivers && (ranks > 0 || !has_network);
     if (hosts.size() > 1) { // more processes than ranks are those of several jobs
         return named == ranks && known.size() == ranks ? static_cast<unsigned>(hosts.size()) : 0;
     }
@@ -128,8 +130,9 @@ LogEvidence summary(const NcclLog& log) {
             causes[cause] += number;
         }
     }
+    const bool has_network = evidence.rdma + evidence.rdma_gdr + evidence.sockets + evidence.other > 0;
     // Containers of one node count as several, as NCCL counts them by their hosts (getHostHash in src/misc/utils.cc).
-    evidence.nodes = evidence.nodes == 0 ? nodes_of(log) : evidence.nodes;
+    evidence.nodes = evidence.nodes == 0 ? nodes_of(log, has_network) : evidence.nodes;
     evidence.networks.assign(networks.begin(), networks.end());
     evidence.hcas.assign(hcas.begin(), hcas.end());
     if (!log.last_warning.empty()) {

@@ -376,6 +376,10 @@ TEST(NcclLog, ARingThatClosesInsideANode) {
     EXPECT_EQ(ring("0[0] -> 1[1],Connected all rings,1[1] -> 0[0]"), 0U);
     EXPECT_EQ(ring("0[0] -> 1[1],1[1] -> 0[0]", "NET/IB/0"), 0U);
     EXPECT_EQ(ring("0[0] -> 0[0]"), 0U);
+    // Beside one inside the node, another communicator has others; how many ranks this one has, no line says.
+    EXPECT_EQ(ring("0[0] -> 1[1],1[1] -> 0[0],Channel 00/0 : 0 [send] via NET/IB/0"), 0U);
+    EXPECT_EQ(ring("comm 0x1 rank 0 nranks 2 cudaDev 0,0[0] -> 1[1],1[1] -> 0[0],Channel 00/0 : 0 [send] via NET/IB/0"),
+              1U);
 }
 
 TEST(NcclLog, ManyProcessesAndOneVersion) {
