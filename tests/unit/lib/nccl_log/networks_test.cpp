@@ -64,7 +64,8 @@ Lines rows_of(std::span<const KnownName> names) {
 
 Lines rows_of_causes() {
     return mapped(known_causes(), [](const KnownCause& row) {
-        return format_text("| `{}` | {} |", row.message, row.cause.empty() ? "no fault" : row.cause);
+        return format_text("| `{}` | {} | {} |", row.message, row.cause.empty() ? "no fault" : row.cause,
+                           ends_rdma(row.cause) ? "yes" : "");
     });
 }
 
@@ -94,7 +95,7 @@ TEST(NcclLogTables, AreInDoc) {
     expect("| network | carried by | what | source |", rows_of(known_names(NameKind::Network)));
     expect("| provider | carried by | what | source |", rows_of(known_names(NameKind::Provider)));
     expect("| plugin | carried by | what | source |", rows_of(known_names(NameKind::Plugin)));
-    expect("| message | cause |", rows_of_causes());
+    expect("| message | cause | ends RDMA |", rows_of_causes());
     if (update) {
         std::ofstream(path) << joined(text, "\n");
     }
