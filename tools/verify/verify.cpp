@@ -124,8 +124,8 @@ Result<int> run_verify(const VerifyOptions& options) {
         return exit_bad_line;
     }
     if (!options.program.empty() && is_no_program(options.program.front())) {
-        const auto files = printable(joined(options.program, " "), 500);
-        print_error(format_text("verify: {0} cannot be executed: to judge logs, rdma-nccl verify --log {0}", files));
+        print_error(format_text("verify: {} cannot be executed: to judge logs, rdma-nccl verify --log FILE...",
+                                printable(options.program.front())));
         return exit_bad_line;
     }
     return !options.logs.empty()   ? verify_log(options)
