@@ -47,6 +47,20 @@ std::string file_of(const SysRoot& root, pid_t pid, std::string_view name) {
     return root.read(format_text("/proc/{}/{}", pid, name), 4096).value_or("");
 }
 
+/// Returns the first number of a line of /proc/PID/status. The command's name comes first in this file, with its
+/// newlines escaped (proc(5)).
+template<typename Number>
+std::optional<Number> first_in_status(const SysRoot& root, pid_t pid, std::string_view key) {
+    const auto status = file_of(root, pid, "status");
+    for (const auto line : split(status, '\n')) {
+        const auto words = split_words(behind(line, key).value_or(""));
+        if (!words.empty()) {
+            return parse_number<Number>(words.front());
+        }
+    }
+    return std::nullopt;
+}
+
 bool is_step_daemon(const SysRoot& root, pid_t pid) {
     return file_of(root, pid, "comm") == "slurmstepd";
 }
@@ -55,6 +69,18 @@ bool is_step_daemon(const SysRoot& root, pid_t pid) {
 std::optional<StepName> step_of_daemon(const SysRoot& root, pid_t pid) {
     const auto words = file_of(root, pid, "cmdline");
     return parse_step_title(words.substr(0, words.find('\0')));
+}
+
+/// Returns true if root's slurmstepd of the step is above the process. Its name and title alone prove nothing, because
+/// users choose those of their programs; nor does its user, who is root in a user's sudo.
+bool is_below_daemon_of(const SysRoot& root, pid_t pid, std::uint32_t job, std::uint32_t step) {
+    return std::ranges::any_of(ancestors_of(root, pid), [&](pid_t each) {
+        const auto name = is_step_daemon(root, each) ? step_of_daemon(root, each) : std::nullopt;
+        const auto folder = root.directory(format_text("/proc/{}", each));
+        const auto program = folder ? folder->read_link("exe").value_or("") : "";
+        return name && name->job == job && is_step(name->step, step) && user_of(root, each) == 0U &&
+               base_name(program).starts_with("slurmstepd"); // "slurmstepd (deleted)" after an update
+    });
 }
 
 std::optional<pid_t> nearest_step_daemon(const SysRoot& root, const std::vector<pid_t>& ancestors) {
@@ -88,8 +114,9 @@ unsigned rank_of(const TaskProcess& process) {
 }
 
 /// Returns the processes of the job's tasks in normal steps that this user can read. Only tasks have a SLURM_PROCID.
-std::vector<TaskProcess> task_processes(const SysRoot& root, std::uint32_t job, const Environment& own) {
+std::vector<TaskProcess> task_processes(const SysRoot& root, std::uint32_t job, const Environment& own, uid_t user) {
     const auto node = own.get("SLURMD_NODENAME");
+    const bool reads_all = user == 0 && user_of(root, 1) == 0U; // a user namespace's root may see process 1 as nobody's
     std::vector<TaskProcess> found;
     for (const auto& name : root.list("/proc").value_or(std::vector<std::string>{})) {
         const auto pid = parse_number<pid_t>(name);
@@ -104,7 +131,8 @@ std::vector<TaskProcess> task_processes(const SysRoot& root, std::uint32_t job, 
         };
         const auto step = number("SLURM_STEP_ID");
         const bool here = !node || environment.get("SLURMD_NODENAME") == node;
-        if (here && number("SLURM_JOB_ID") == job && step && *step < first_special_step && number("SLURM_PROCID")) {
+        if (here && number("SLURM_JOB_ID") == job && step && *step < first_special_step && number("SLURM_PROCID") &&
+            (reads_all ? is_below_daemon_of(root, *pid, job, *step) : user_of(root, *pid) == user)) {
             found.push_back({*pid, {}, *step, std::move(environment)});
         }
     }
@@ -171,9 +199,9 @@ std::optional<StepId> parse_step_id(std::string_view text) {
 }
 
 std::optional<TaskProcess> find_task(const SysRoot& root, std::uint32_t job, std::optional<std::uint32_t> step,
-                                     const Environment& own) {
+                                     const Environment& own, uid_t user) {
     const auto own_step = parse_number<std::uint32_t>(own.get("SLURM_STEP_ID").value_or(""));
-    auto all = task_processes(root, job, own);
+    auto all = task_processes(root, job, own, user);
     std::erase_if(all, [&](const TaskProcess& each) { return step ? each.step != *step : each.step == own_step; });
     if (all.empty()) {
         return std::nullopt;
@@ -219,14 +247,11 @@ std::vector<pid_t> ancestors_of(const SysRoot& root, pid_t pid) {
 }
 
 std::optional<pid_t> process_of(const SysRoot& root, pid_t thread) {
-    // The command's name comes first in this file, with its newlines escaped (proc(5)).
-    const auto status = file_of(root, thread, "status");
-    for (const auto line : split(status, '\n')) {
-        if (const auto number = behind(line, "Tgid:")) {
-            return parse_number<pid_t>(trim(*number));
-        }
-    }
-    return std::nullopt;
+    return first_in_status<pid_t>(root, thread, "Tgid:");
+}
+
+std::optional<uid_t> user_of(const SysRoot& root, pid_t pid) {
+    return first_in_status<uid_t>(root, pid, "Uid:"); // real, effective, saved, of files
 }
 
 std::optional<pid_t> step_daemon_above(const SysRoot& root, pid_t pid) {

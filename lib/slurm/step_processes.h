@@ -65,13 +65,14 @@ struct TaskProcess {
     Environment environment;
 };
 
-/// Returns the step's first task on the node, by SLURM_PROCID, and of its processes the outermost one; nullopt if this
-/// user can read none: they are another user's, or have ended. NCCL's variables that a process below it has otherwise
-/// are taken from there: a script may have exported them. Without `step`: of the newest normal step of the job, but not
-/// of the one that `own`, this process's environment, is of. Tasks of another slurmd of the machine do not count if
-/// `own` names one.
+/// Returns the step's first task on the node, by SLURM_PROCID, and of its processes the outermost one; nullopt if
+/// `user` (geteuid(2)) can read none: they are another user's, or have ended. NCCL's variables that a process below it
+/// has otherwise are taken from there: a script may have exported them. Without `step`: of the newest normal step of
+/// the job, but not of the one that `own`, this process's environment, is of. Tasks of another slurmd of the machine do
+/// not count if `own` names one. Any process can claim a step in its environment. So only the user's own processes
+/// count; and for root, who can read everybody's, those below the step's slurmstepd, which is root's, too.
 std::optional<TaskProcess> find_task(const SysRoot& root, std::uint32_t job, std::optional<std::uint32_t> step,
-                                     const Environment& own);
+                                     const Environment& own, uid_t user);
 
 /// Returns true if the step's slurmstepd runs on the node.
 bool step_on_node(const SysRoot& root, std::uint32_t job, std::uint32_t step);
@@ -87,6 +88,10 @@ std::vector<pid_t> ancestors_of(const SysRoot& root, pid_t pid);
 
 /// Returns the process of a thread (for a process, itself); nullopt if it does not exist (any more) or is hidden.
 std::optional<pid_t> process_of(const SysRoot& root, pid_t thread);
+
+/// Returns the real user of a process; nullopt if it cannot be read. The effective user does not suffice: a user may
+/// start a set-user-ID program under any name; its effective user is 0, and root owns its files in /proc.
+std::optional<uid_t> user_of(const SysRoot& root, pid_t pid);
 
 /// Returns the slurmstepd under which this process runs, of a step or of a batch script, or nullopt if there is none.
 std::optional<pid_t> step_daemon_above(const SysRoot& root, pid_t pid);

@@ -6,6 +6,7 @@
 #include "lib/base/text.h"
 #include "lib/base/unique_fd.h"
 #include "lib/net/message.h"
+#include "lib/slurm/step_processes.h"
 #include "tools/check/facts.h"
 #include "tools/check/judge.h"
 
@@ -32,15 +33,6 @@ std::vector<std::string_view> words_after(std::string_view text, std::string_vie
         }
     }
     return {};
-}
-
-/// Checks the real user, the first number of "Uid:  0  0  0  0" (proc_pid_status(5)). The effective user does not
-/// suffice: a user may start a set-user-ID program under any name; its effective user is 0, and root owns its files in
-/// /proc.
-bool is_started_by_root(const SysRoot& root, std::string_view process) {
-    const auto text = root.read(format_text("/proc/{}/status", process)).value_or("");
-    const auto users = words_after(text, "Uid:");
-    return !users.empty() && users.front() == "0";
 }
 
 void read_limits_of(const SysRoot& root, const std::string& process, std::string whose, LimitFacts& facts) {
@@ -93,9 +85,9 @@ std::optional<ProcessLimit> parse_limit(std::string_view limits, std::string_vie
 
 std::optional<std::string> find_slurmd(const SysRoot& root) {
     for (const auto& name : root.list("/proc").value_or(std::vector<std::string>{})) {
-        if (parse_number<unsigned>(name) &&
-            root.read(format_text("/proc/{}/comm", name), 32).value_or("") == "slurmd" &&
-            is_started_by_root(root, name)) {
+        const auto pid = parse_number<pid_t>(name);
+        if (pid && root.read(format_text("/proc/{}/comm", name), 32).value_or("") == "slurmd" &&
+            user_of(root, *pid) == 0U) {
             return name;
         }
     }

@@ -425,7 +425,7 @@ bool is_task(const SysRoot& live) {
 Result<Subject> find_subject(const ExplainOptions& options, const SysRoot& live, const Environment& own) {
     if (!options.step.empty()) {
         const auto id = parse_step_id(options.step);
-        auto task = id ? find_task(live, id->job, id->step, own) : std::nullopt;
+        auto task = id ? find_task(live, id->job, id->step, own, ::geteuid()) : std::nullopt;
         return task ? Result<Subject>(subject_of(std::move(*task), id->job))
                     : fail(format_text(
                           "explain: step {} has no task here that this user may read; its nodes: squeue --steps",
@@ -433,7 +433,7 @@ Result<Subject> find_subject(const ExplainOptions& options, const SysRoot& live,
     }
     const auto step = read_step(own, {});
     const bool beside = own.get("SLURM_STEP_ID") && (own.marked_step() != step.name() || is_task(live));
-    if (auto task = beside ? find_task(live, step.job_id, std::nullopt, own) : std::nullopt) {
+    if (auto task = beside ? find_task(live, step.job_id, std::nullopt, own, ::geteuid()) : std::nullopt) {
         return subject_of(std::move(*task), step.job_id);
     }
     return beside ? Subject{.name = "this process (no other srun step of the job runs here)"} : Subject{};

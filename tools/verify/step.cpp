@@ -52,7 +52,7 @@ void report(const NodeEvidence& evidence) {
 /// Watches until the time is over, the step has ended, or a signal arrives.
 Result<int> watch_here(const VerifyOptions& options, const StepId& id) {
     const auto live = SysRoot::open("/");
-    const auto task = live ? find_task(*live, id.job, id.step, Environment::from(environ)) : std::nullopt;
+    const auto task = live ? find_task(*live, id.job, id.step, Environment::from(environ), ::geteuid()) : std::nullopt;
     // What the plugin set counts as the user's: it is what the step has.
     const auto node =
         WatchedNode::inspect(options.settings, task ? task->environment.as_users() : Environment::from(environ));

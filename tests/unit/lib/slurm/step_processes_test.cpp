@@ -18,8 +18,9 @@ using namespace std::string_literals;
 class FindTask : public testing::Test {
 protected:
     void SetUp() override {
-        const auto step_0 = "SLURM_JOB_ID=12\0SLURM_STEP_ID=0\0"s;
-        process(10, 1, step_0); // slurmstepd: it is no task
+        process(1, 0, "", 0);
+        process(10, 1, step_0, 0); // slurmstepd: it is no task
+        daemon(10, "slurmstepd: [12.0]");
         process(11, 10, step_0 + "SLURM_PROCID=4\0"s);
         const auto task = step_0 + "SLURM_PROCID=3\0NCCL_IB_HCA=mlx5_1\0"s;
         process(31, 30, task + "NCCL_IB_DISABLE=1\0RANK=3\0"s);
@@ -30,15 +31,26 @@ protected:
         process(60, 1, "SLURM_JOB_ID=13\0SLURM_STEP_ID=9\0SLURM_PROCID=0\0"s);
     }
 
-    void process(int pid, int parent, const std::string& environ) {
+    void process(int pid, int parent, const std::string& environ, uid_t user = 1000) {
         const auto folder = format_text("/proc/{}/", pid);
         tree_.file(folder + "environ", environ).file(folder + "stat", format_text("{} (x) S {} 1", pid, parent));
+        tree_.file(folder + "status",
+                   format_text("Name:\tx\nUid:\t{}\t0\t0\t0\n", user)); // as in a set-user-ID program
+    }
+    void daemon(int pid, const std::string& title, const std::string& program = "/usr/sbin/slurmstepd") {
+        const auto folder = format_text("/proc/{}/", pid);
+        tree_.file(folder + "comm", "slurmstepd\n").file(folder + "cmdline", title).link(folder + "exe", program);
     }
     [[nodiscard]] std::optional<TaskProcess> find(std::uint32_t job, std::optional<std::uint32_t> step,
-                                                  std::vector<std::string> own = {}) const {
-        return find_task(tree_.root(), job, step, Environment(std::move(own)));
+                                                  std::vector<std::string> own = {}, uid_t user = 1000) const {
+        return find_task(tree_.root(), job, step, Environment(std::move(own)), user);
+    }
+    [[nodiscard]] pid_t found_by(uid_t user) const {
+        const auto found = find(12, 0, {}, user);
+        return found ? found->pid : 0;
     }
 
+    const std::string step_0 = "SLURM_JOB_ID=12\0SLURM_STEP_ID=0\0"s;
     test::Tree tree_;
 };
 
@@ -61,6 +73,36 @@ TEST_F(FindTask, BesideAnotherStep) {
     EXPECT_EQ(find(12, {}, {"SLURM_STEP_ID=2"})->step, 1U) << "the newest";
     EXPECT_EQ(find(12, {}, {"SLURM_STEP_ID=1"})->step, 0U) << "not the own one, and no batch script";
     EXPECT_FALSE(find(13, {}, {"SLURM_STEP_ID=9"}));
+}
+
+/// Another user's process claims the step in its environment, and calls what is above it as Slurm would.
+TEST_F(FindTask, AStrangerWhoClaimsTheStep) {
+    const auto claim = step_0 + "SLURM_PROCID=0\0NCCL_NET=Socket\0"s;
+    process(5, 1, claim, 1001);
+    EXPECT_EQ(found_by(1000), 30);
+    EXPECT_EQ(found_by(0), 30);
+    process(6, 1, "", 1001);
+    daemon(6, "slurmstepd: [12.0]");
+    process(7, 6, claim, 1001);
+    EXPECT_EQ(found_by(0), 30) << "another user's slurmstepd";
+    process(6, 1, "", 0);
+    daemon(6, "slurmstepd: [12.0]", "/usr/bin/sudo");
+    EXPECT_EQ(found_by(0), 30) << "a program of root's with that name";
+    for (const auto* const title : {"slurmstepd: [12.1]", "slurmstepd: [13.0]", "slurmstepd: [12.batch]"}) {
+        daemon(6, title);
+        EXPECT_EQ(found_by(0), 30) << title;
+    }
+    daemon(6, "slurmstepd: [12.0+1]", "/usr/sbin/slurmstepd (deleted)");
+    EXPECT_EQ(found_by(0), 7) << "Slurm's own";
+    tree_.remove("/proc/6").remove("/proc/10");
+    EXPECT_EQ(found_by(0), 0);
+}
+
+/// There, root can read no processes but the user's own, and process 1 is nobody's.
+TEST_F(FindTask, OfRootInAUserNamespace) {
+    process(1, 0, "", 65534);
+    process(5, 1, step_0 + "SLURM_PROCID=0\0"s, 0);
+    EXPECT_EQ(found_by(0), 5);
 }
 
 TEST_F(FindTask, OfThisNodeWhereSeveralShareTheMachine) {
