@@ -215,8 +215,9 @@ std::optional<TaskProcess> find_task(const SysRoot& root, std::uint32_t job, std
     const auto outermost = selected(all, is_outermost);
     TaskProcess task = *std::ranges::min_element(outermost.empty() ? all : outermost, {}, rank_of);
     for (const auto& other : all) {
+        const bool is_below = contains(ancestors_of(root, other.pid), task.pid);
         for (const auto& [name, value] : other.environment.all()) {
-            if (rank_of(other) == rank_of(task) && name.starts_with("NCCL_") && task.environment.get(name) != value) {
+            if (is_below && name.starts_with("NCCL_") && task.environment.get(name) != value) {
                 task.environment.set_users(name, value);
             }
         }

@@ -105,6 +105,15 @@ TEST_F(FindTask, OfRootInAUserNamespace) {
     EXPECT_EQ(found_by(0), 5);
 }
 
+TEST_F(FindTask, VariablesOfWhatIsBelowTheTaskOnly) {
+    process(32, 10, step_0 + "SLURM_PROCID=3\0NCCL_NET=Socket\0"s);
+    process(33, 31, step_0 + "SLURM_PROCID=3\0NCCL_DEBUG=INFO\0"s);
+    const auto found = find(12, 0);
+    ASSERT_TRUE(found);
+    EXPECT_EQ(found->environment.get("NCCL_NET"), std::nullopt) << "beside it, of the same rank";
+    EXPECT_EQ(found->environment.get("NCCL_DEBUG"), "INFO");
+}
+
 TEST_F(FindTask, OfThisNodeWhereSeveralShareTheMachine) {
     process(70, 1, "SLURM_JOB_ID=15\0SLURM_STEP_ID=0\0SLURM_PROCID=0\0SLURMD_NODENAME=n01\0"s);
     process(71, 1, "SLURM_JOB_ID=15\0SLURM_STEP_ID=0\0SLURM_PROCID=1\0SLURMD_NODENAME=n02\0"s);
