@@ -90,16 +90,19 @@ std::string home_directory(const Environment& environment) {
 /// Returns the text of a small regular file of this machine, and an empty text for anything else, as a binary.
 /// slurmstepd calls this in the step's working directory and with the effective ids and groups of the job's user: they
 /// decide what can be read (Slurm's mgr.c, _fork_all_tasks(): drops privileges, changes the directory, spank_user()).
-std::string read_script(const std::string& path) {
-    const auto text = read_regular_file(path, max_text).value_or("");
+std::string read_script(const std::string& directory, const std::string& path) {
+    const bool is_relative = !directory.empty() && !path.starts_with('/');
+    const auto text = read_regular_file(is_relative ? directory + "/" + path : path, max_text).value_or("");
     return text.find('\0') == std::string::npos ? text : "";
 }
 
 /// Reads what the user wrote.
-void read_users_files(const SysRoot& root, NodeFacts& facts, std::chrono::milliseconds timeout) {
+void read_users_files(const SysRoot& root, NodeFacts& facts, std::chrono::milliseconds timeout,
+                      const std::string& directory) {
     const std::function<UsersFiles()> read = [&] {
         UsersFiles files;
-        files.program = classify_program(facts.step.program, facts.environment, read_script);
+        files.program = classify_program(facts.step.program, facts.environment,
+                                         [&](const std::string& path) { return read_script(directory, path); });
         for (const auto& [name, value] : read_nccl_conf(root, facts.environment, home_directory(facts.environment))) {
             files.entries.push_back({name, value.value, value.file});
         }
@@ -125,8 +128,9 @@ unsigned count_allowed_cpus() {
     return std::max(static_cast<unsigned>(read_affinity().size()), 1U);
 }
 
-void inspect_files(const SysRoot& root, NodeFacts& facts, std::chrono::milliseconds timeout, GidTables tables) {
-    read_users_files(root, facts, timeout);
+void inspect_files(const SysRoot& root, NodeFacts& facts, std::chrono::milliseconds timeout, GidTables tables,
+                   const std::string& directory) {
+    read_users_files(root, facts, timeout, directory);
     const auto problems = std::exchange(facts.fabric.problems, {});
     const auto unresponsive = timeout.count() > 0 ? find_unresponsive_hcas(root, timeout) : UnresponsiveHcas();
     facts.fabric =
@@ -151,7 +155,7 @@ void resolve_head(NodeFacts& facts, const Settings& settings, std::chrono::milli
 
 Result<NodeFacts> inspect_node(const Settings& settings, const Environment& environment,
                                std::vector<std::string> program, std::chrono::milliseconds timeout,
-                               bool head_is_to_be_agreed, GidTables tables) {
+                               bool head_is_to_be_agreed, GidTables tables, const std::string& directory) {
     const auto root = SysRoot::open(settings.root);
     if (!root) {
         return tl::unexpected(root.error());
@@ -163,7 +167,7 @@ Result<NodeFacts> inspect_node(const Settings& settings, const Environment& envi
     facts.head_is_to_be_agreed = head_is_to_be_agreed;
     facts.head_node = find_head_node(facts.step);
     facts.program = classify_program(facts.step.program, environment);
-    inspect_files(*root, facts, timeout, settings.gid ? GidTables::Whole : tables);
+    inspect_files(*root, facts, timeout, settings.gid ? GidTables::Whole : tables, directory);
     facts.visible_gpus = find_visible_gpus(environment, [&facts] { return facts.fabric.count_gpus(); });
     facts.allowed_cpus = count_allowed_cpus();
     resolve_head(facts, settings, timeout);

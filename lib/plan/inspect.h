@@ -52,11 +52,13 @@ struct NodeFacts {
 /// Reads the node below `settings.root`. Fails only if that directory cannot be opened. With `timeout` above 0, skips a
 /// device, home directory or name service that does not respond within it (lib/fabric/fabric.h).
 /// `head_is_to_be_agreed`: the nodes of the step will agree on the head, so it is not resolved here unless the setting
-/// names it. `tables`: use Whole to print the GID tables; plans are the same with both.
+/// names it. `tables`: use Whole to print the GID tables; plans are the same with both. `directory`: of the
+/// program's relative scripts; empty: this process's.
 Result<NodeFacts> inspect_node(const Settings& settings, const Environment& environment,
                                std::vector<std::string> program,
                                std::chrono::milliseconds timeout = std::chrono::milliseconds(0),
-                               bool head_is_to_be_agreed = false, GidTables tables = GidTables::Expected);
+                               bool head_is_to_be_agreed = false, GidTables tables = GidTables::Expected,
+                               const std::string& directory = {});
 
 /// Resolves the addresses of facts.head_node if they are needed. With `timeout` above 0, gives up after that time.
 void resolve_head(NodeFacts& facts, const Settings& settings,
@@ -65,7 +67,7 @@ void resolve_head(NodeFacts& facts, const Settings& settings,
 /// Reads the part of NodeFacts that comes from files, below an open root; and the scripts that the step's program is
 /// and starts, of this machine whatever the root is, which decide `facts.program`.
 void inspect_files(const SysRoot& root, NodeFacts& facts, std::chrono::milliseconds timeout,
-                   GidTables tables = GidTables::Whole);
+                   GidTables tables = GidTables::Whole, const std::string& directory = {});
 
 /// Returns the number of CPUs in the calling thread's affinity mask, at least 1.
 unsigned count_allowed_cpus();

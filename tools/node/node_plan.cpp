@@ -205,7 +205,8 @@ int NodePlan::exit_code() const {
 Result<NodePlan> plan_node(const SettingsOptions& options, const Settings& settings, std::chrono::milliseconds timeout,
                            const RanksWanted& ranks, GidTables tables, Subject subject) {
     restore_note(subject.environment);
-    auto facts = inspect_node(settings, subject.environment, subject.program, timeout, false, tables);
+    auto facts = inspect_node(settings, subject.environment, subject.program, timeout, false, tables,
+                              subject.pid != 0 ? format_text("/proc/{}/cwd", subject.pid) : "");
     if (!facts) {
         return tl::unexpected(facts.error());
     }

@@ -36,7 +36,7 @@ struct Places {
 struct Subject {
     Environment environment = Environment::from(environ);
     std::vector<std::string> program{}; ///< its command line, if it decides
-    pid_t pid = 0;                      ///< whose CPUs count; 0: this process
+    pid_t pid = 0;                      ///< whose CPUs and working directory count; 0: this process
     std::string name = "this process";
 };
 

@@ -125,6 +125,23 @@ TEST(Inspect, AScriptThatAScriptStartsIsSeen) {
     }
 }
 
+/// Of another process's program; what such a script starts by an absolute path stays where it is.
+TEST(Inspect, ARelativeScriptIsInTheNamedDirectory) {
+    Machine machine;
+    machine.tree().file("/outer.sh", "#!/bin/bash\n./inner.sh --nnodes=1\n");
+    machine.tree().file("/inner.sh", "#!/bin/bash\nexec torchrun \"$@\" x.py\n");
+    Settings settings;
+    settings.root = machine.tree().path();
+    const auto name_of = [&](const std::string& script, const std::string& directory) {
+        return inspect_node(settings, {}, {"bash", script}, 60s, false, GidTables::Expected, directory)
+            .value()
+            .program.name;
+    };
+    EXPECT_EQ(name_of("outer.sh", settings.root), "torchrun in inner.sh in outer.sh");
+    EXPECT_EQ(name_of(machine.tree().at("/inner.sh").string(), "/nonexistent"), "torchrun in inner.sh");
+    EXPECT_EQ(name_of("outer.sh", "/nonexistent"), "");
+}
+
 /// As slurmstepd does, which is root and has the effective ids of the job's user.
 TEST(Inspect, AScriptThatOnlyRootMayReadIsNotRead) {
     if (::geteuid() != 0) {
