@@ -360,10 +360,10 @@ Result<std::size_t> save_bundle(const std::string& directory, const NodePlan& no
 
 namespace {
 
-/// Returns "n01" of "DIR/n01.tar.gz" or "n01.tgz"; empty if the name is no archive's.
-std::string archive_title(std::string_view path) {
-    const std::size_t suffix = path.ends_with(".tar.gz") ? 7 : path.ends_with(".tgz") ? 4 : path.size();
-    return std::string(base_name(path.substr(0, path.size() - suffix)));
+/// Returns "n01" of "DIR/n01.tar.gz" or "n01.tgz"; nullopt if the name is no archive's.
+std::optional<std::string> archive_title(std::string_view path) {
+    const std::size_t suffix = path.ends_with(".tar.gz") ? 7 : path.ends_with(".tgz") ? 4 : 0;
+    return suffix > 0 ? std::optional(std::string(base_name(path.substr(0, path.size() - suffix)))) : std::nullopt;
 }
 
 /// Has tar write `directory`/`title` as an archive to `out`. Returns false if that failed.
@@ -380,6 +380,9 @@ bool pack(const std::string& directory, const std::string& title, int out) {
 /// read. Leaves no file if it fails.
 Result<std::size_t> save_archive(const std::string& path, const std::string& title, const NodePlan& node,
                                  const std::string& site_file, const std::string& host) {
+    if (!is_plain_name(title)) {
+        return fail(format_text("{}: nothing to call the archive's directory; save NAME.tar.gz", printable(path)));
+    }
     const UniqueFd out(::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, private_file));
     if (!out) {
         return fail_errno(path);
@@ -466,8 +469,8 @@ Result<int> run_explain(const ExplainOptions& options) {
         return node->exit_code();
     }
     const auto title = archive_title(options.save);
-    const auto saved = title.empty() ? save_bundle(options.save, *node, options.settings.site_file, host)
-                                     : save_archive(options.save, title, *node, options.settings.site_file, host);
+    const auto saved = title ? save_archive(options.save, *title, *node, options.settings.site_file, host)
+                             : save_bundle(options.save, *node, options.settings.site_file, host);
     return saved.map([&](std::size_t files) {
         print_error(format_text("saved {} files of this machine in {}; review them before you share them", files,
                                 options.save));
