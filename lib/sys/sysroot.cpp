@@ -15,6 +15,7 @@
 #include <fcntl.h>
 
 #include <linux/openat2.h>
+#include <optional>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <thread>
@@ -29,18 +30,29 @@ namespace {
 constexpr int read_flags = O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY;
 constexpr int directory_flags = O_RDONLY | O_DIRECTORY | O_CLOEXEC;
 
-/// Repeats a system call while its error passes by itself: at once first, then for about 20 ms. EAGAIN of openat2(2):
-/// something was renamed or mounted anywhere while a ".." was followed. EAGAIN of a read: a GID is being changed
-/// (Linux 4.4, drivers/infiniband/core/cache.c, __ib_cache_gid_get), or the firmware is not ready; EBUSY: it is busy
-/// (drivers/net/ethernet/mellanox/mlx5/core/cmd.c, cmd_status_to_err).
-auto repeat(auto call) {
-    constexpr int tries_at_once = 300;
+constexpr std::chrono::milliseconds open_limit(2000);
+constexpr std::chrono::milliseconds read_limit(20); // a device may have hundreds of files that say so
+
+/// Repeats a system call while its error passes by itself, at most for the time `limit`: at once first, then with
+/// pauses. EAGAIN of openat2(2): something was renamed or mounted anywhere while a ".." was followed. EAGAIN of a read:
+/// a GID is being changed (Linux 4.4, drivers/infiniband/core/cache.c, __ib_cache_gid_get), or the firmware is not
+/// ready; EBUSY: it is busy (drivers/net/ethernet/mellanox/mlx5/core/cmd.c, cmd_status_to_err).
+auto repeat(std::chrono::milliseconds limit, auto call) {
+    using Clock = std::chrono::steady_clock;
+    std::optional<Clock::time_point> end;
     for (int tries = 1;; ++tries) {
         const auto result = call();
-        if (result >= 0 || tries == tries_at_once + 20 || (errno != EINTR && errno != EAGAIN && errno != EBUSY)) {
+        if (result >= 0 || (errno != EINTR && errno != EAGAIN && errno != EBUSY)) {
             return result;
         }
-        if (tries >= tries_at_once) {
+        const int code = errno;
+        const auto now = Clock::now();
+        end = end.value_or(now + limit);
+        if (now >= *end) {
+            errno = code;
+            return result;
+        }
+        if (tries >= 300) {
             std::this_thread::sleep_for(std::chrono::milliseconds(1));
         }
     }
@@ -55,7 +67,7 @@ Result<std::string> read_all(int fd, std::string_view path, std::size_t limit, S
     std::array<char, 4096> buffer; // NOLINT(*-member-init): thousands of small files are read, and it is filled first
     while (text.size() < limit) {
         const std::size_t wanted = std::min(buffer.size(), limit - text.size());
-        const ssize_t count = repeat([&] { return ::read(fd, buffer.data(), wanted); });
+        const ssize_t count = repeat(read_limit, [&] { return ::read(fd, buffer.data(), wanted); });
         if (count < 0) {
             return os_failure(path);
         }
@@ -126,7 +138,7 @@ void Directory::note(std::string_view name) const {
 Result<std::string> Directory::read(std::string_view name, std::size_t limit) const {
     note(name);
     const std::string file(name);
-    const UniqueFd fd(repeat([&] { return ::openat(fd_.get(), file.c_str(), read_flags | O_NOFOLLOW); }));
+    const UniqueFd fd(repeat(open_limit, [&] { return ::openat(fd_.get(), file.c_str(), read_flags | O_NOFOLLOW); }));
     if (!fd) {
         return os_failure(name);
     }
@@ -170,8 +182,9 @@ Result<UniqueFd> SysRoot::open_below(std::string_view path, int flags) const {
         open_how how{};
         how.flags = static_cast<decltype(how.flags)>(flags);
         how.resolve = RESOLVE_IN_ROOT;
-        UniqueFd fd(repeat(
-            [&] { return static_cast<int>(::syscall(SYS_openat2, fd_.get(), name.c_str(), &how, sizeof how)); }));
+        UniqueFd fd(repeat(open_limit, [&] {
+            return static_cast<int>(::syscall(SYS_openat2, fd_.get(), name.c_str(), &how, sizeof how));
+        }));
         if (fd) {
             return fd;
         }
@@ -180,7 +193,7 @@ Result<UniqueFd> SysRoot::open_below(std::string_view path, int flags) const {
         }
     }
     const std::string whole = path_ == "/" ? name : path_ + name;
-    UniqueFd fd(repeat([&] { return ::open(whole.c_str(), flags); }));
+    UniqueFd fd(repeat(open_limit, [&] { return ::open(whole.c_str(), flags); }));
     if (!fd) {
         return os_failure(path);
     }

@@ -51,7 +51,7 @@ public:
     [[nodiscard]] bool is_live() const { return path_ == "/" && !log_; }
 
     /// Reads up to `limit` bytes of the file at an absolute path below the root, without trailing white space. Tries
-    /// again for some milliseconds while the kernel says EAGAIN or EBUSY; Directory does so, too.
+    /// again while the kernel says EAGAIN or EBUSY, to open for 2 s, to read for 20 ms; Directory does so, too.
     [[nodiscard]] Result<std::string> read(std::string_view path, std::size_t limit = 4096) const;
     [[nodiscard]] Result<std::vector<std::string>> list(std::string_view path) const;
     [[nodiscard]] Result<Directory> directory(std::string_view path) const;

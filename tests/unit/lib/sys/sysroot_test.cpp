@@ -6,6 +6,7 @@
 #include <atomic>
 #include <cerrno>
 #include <chrono>
+#include <csignal>
 #include <fcntl.h>
 #include <filesystem>
 #include <gtest/gtest.h>
@@ -60,6 +61,25 @@ TEST(SysRoot, ReadsWhileSomethingElseIsRenamed) {
     done = true;
     other.join();
     EXPECT_EQ(failed, 0U);
+}
+
+/// A lease makes open(2) say EAGAIN for a while (fcntl(2), F_SETLEASE), as openat2(2) does on a busy machine.
+TEST(SysRoot, OpensAgainForSomeTime) {
+    Tree tree;
+    tree.file("/leased", "text");
+    const auto before = std::signal(SIGIO, SIG_IGN);
+    UniqueFd lease(::open(tree.at("/leased").c_str(), O_RDWR | O_CLOEXEC));
+    if (::fcntl(lease.get(), F_SETLEASE, F_WRLCK) != 0) {
+        GTEST_SKIP() << "this file system has no leases";
+    }
+    std::thread other([&] {
+        std::this_thread::sleep_for(std::chrono::milliseconds(300));
+        lease = {};
+    });
+    const auto text = tree.root().read("/leased");
+    other.join();
+    (void)std::signal(SIGIO, before);
+    EXPECT_EQ(text.value_or("error"), "text");
 }
 
 TEST(SysRoot, ResolvesAsTheKernelDoes) {
