@@ -107,8 +107,8 @@ TEST(EtcHosts, WithoutTheSitesLinesThereIsNone) {
 class HostsFile : public testing::Test {
 protected:
     HostsFile() : before_(fs::current_path()) {
-        tree_.directory("/tmp").directory("/work");
-        fs::current_path(tree_.at("/work"));
+        tree_.directory("/tmp").directory("/scratch");
+        fs::current_path(tree_.at("/scratch"));
     }
     ~HostsFile() override { fs::current_path(before_); }
 
@@ -139,7 +139,7 @@ TEST_F(HostsFile, ElseInTheWorkingDirectory) {
     for (const auto& temporary : {std::string("relative"), tree_.at("/none").string()}) {
         const auto files = write(temporary);
         ASSERT_TRUE(files) << files.error().message;
-        EXPECT_EQ(files->directory, tree_.at("/work/" + own_name).string());
+        EXPECT_EQ(files->directory, tree_.at("/scratch/" + own_name).string());
         EXPECT_EQ(content(files->hosts()), hosts_of_two);
         remove_hosts_files(*files);
     }
@@ -156,7 +156,7 @@ TEST_F(HostsFile, WithoutTmpdirItIsTmp) {
 }
 
 TEST_F(HostsFile, NothingThatIsThereIsOverwritten) {
-    tree_.file("/tmp/" + own_name + "/hosts", "of another\n").link("/work/" + own_name, "../tmp/elsewhere");
+    tree_.file("/tmp/" + own_name + "/hosts", "of another\n").link("/scratch/" + own_name, "../tmp/elsewhere");
     const auto files = write(tree_.at("/tmp"));
     ASSERT_FALSE(files);
     EXPECT_EQ(files.error().os_error, EEXIST);
@@ -207,7 +207,7 @@ TEST_F(HostsFile, OnAFullDiskNothingIsLeft) {
         Environment environment;
         environment.set("TMPDIR", place);
         const auto files = write_hosts_files(many, environment, "7.0", "n01");
-        return !files && files.error().os_error == ENOSPC && fs::is_empty(place) && fs::is_empty(tree_.at("/work"));
+        return !files && files.error().os_error == ENOSPC && fs::is_empty(place) && fs::is_empty(tree_.at("/scratch"));
     });
     if (!mounted) {
         GTEST_SKIP() << "this machine does not let root make mount namespaces";

@@ -38,17 +38,17 @@ Texts warnings_with(const std::string& name, const std::string& value) {
 
 TEST(NcclConf, IsReadWhereNcclReadsIt) {
     test::Tree tree;
-    tree.file("/home/bob/.nccl.conf", "FILE=home\n").file("/work/own.conf", "FILE=own\n");
+    tree.file("/home/user/.nccl.conf", "FILE=home\n").file("/scratch/own.conf", "FILE=own\n");
     tree.file("/etc/nccl.conf", "FILE=etc\nSITE=1\n");
     const auto file = [&](std::vector<std::string> variables) {
-        const auto conf = read_nccl_conf(tree.root(), Environment(variables), "/home/bob");
+        const auto conf = read_nccl_conf(tree.root(), Environment(variables), "/home/user");
         EXPECT_EQ(conf.at("SITE").value, "1");
         return conf.at("FILE").value;
     };
     EXPECT_EQ(file({}), "home");
     EXPECT_EQ(file({"NCCL_CONF_FILE="}), "home") << "an empty name counts as none (setEnvFile, NCCL 2.30)";
-    EXPECT_EQ(file({"NCCL_CONF_FILE=/work/own.conf"}), "own");
-    EXPECT_EQ(file({"NCCL_CONF_FILE=own.conf", "PWD=/work"}), "own");
+    EXPECT_EQ(file({"NCCL_CONF_FILE=/scratch/own.conf"}), "own");
+    EXPECT_EQ(file({"NCCL_CONF_FILE=own.conf", "PWD=/scratch"}), "own");
     EXPECT_EQ(file({"NCCL_CONF_FILE=own.conf"}), "etc");
     EXPECT_EQ(file({"NCCL_CONF_FILE=/none"}), "etc");
 }

@@ -179,7 +179,7 @@ TEST(ShellText, WordsThatStartNothing) {
     for (const auto* const text : {"pip install accelerate; python x.py",
                                    "echo \"run; torchrun x.py\"",
                                    "module load deepspeed\n./train",
-                                   "cd /work/composer && python x.py",
+                                   "cd /scratch/composer && python x.py",
                                    "# torchrun x.py\npython x.py",
                                    "which torchrun",
                                    "export PATH=/opt/torchrun:$PATH",
@@ -246,7 +246,7 @@ TEST(Script, IsLookedForOnlyWhereItCanBeOne) {
          {"python x.py", "train", "torchrun x.py", "apptainer exec image ./run.sh", "env", "bash -c true"}) {
         EXPECT_EQ(of(line).script, "") << line;
     }
-    EXPECT_EQ(of("env A=b timeout 60 /home/bob/run.sh").script, "/home/bob/run.sh");
+    EXPECT_EQ(of("env A=b timeout 60 /scratch/run.sh").script, "/scratch/run.sh");
 }
 
 Step two_nodes(unsigned tasks_per_node) {
