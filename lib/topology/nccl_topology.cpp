@@ -29,12 +29,12 @@ Result<Element> parse_element(std::string_view text) {
     constexpr std::size_t deepest = 64;
     constexpr std::size_t most_elements = 200'000;
     std::vector<Element> open;
-    for (std::size_t count = 0; const auto tag = next_tag(text); ++count) {
+    for (std::size_t count = 0; const auto tag = next_tag(text);) {
         if (tag->starts_with('/')) {
             if (open.empty() || open.back().name() != trim(tag->substr(1))) {
                 return fail(format_text("<{}> closes nothing: it is damaged", printable(*tag, 40)));
             }
-        } else if (count == most_elements || open.size() == deepest) {
+        } else if (++count > most_elements || open.size() == deepest) {
             return fail(format_text("it has more than {} elements, or deeper than {}", most_elements, deepest));
         } else {
             open.push_back({*tag, {}});

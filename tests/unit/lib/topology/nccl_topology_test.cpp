@@ -182,6 +182,24 @@ TEST(NcclTopology, DamagedFilesAreErrorsThatSayWhere) {
     EXPECT_EQ(problem_of(deep), "it has more than 200000 elements, or deeper than 64");
 }
 
+TEST(NcclTopology, AsManyElementsAsAFileMayHaveAreRead) {
+    constexpr std::size_t cpus = 100'000; // with <system>, the NICs below the first of them make it 199,999 elements
+    constexpr std::size_t nics = 49'999;
+    std::string text = "<system>";
+    for (std::size_t i = 0; i < cpus; ++i) {
+        text += format_text("<cpu numaid=\"{}\">", i);
+        for (std::size_t nic = 0; i == 0 && nic < nics; ++nic) {
+            text += format_text("<nic><net name=\"mlx5_{}\" guid=\"0x10000\"/></nic>", nic);
+        }
+        text += "</cpu>";
+    }
+    const auto large = parsed(text + "</system>");
+    ASSERT_EQ(large.topology.numa_nodes.size(), cpus);
+    EXPECT_EQ(large.topology.numa_nodes.back().number, cpus - 1);
+    ASSERT_EQ(large.fabric.hcas.size(), nics);
+    EXPECT_EQ(large.fabric.hcas.back().name, format_text("mlx5_{}", nics - 1));
+}
+
 TEST(NcclTopology, AnyBytesAreAnErrorOrAMachine) {
     std::string text =
         system_of("<pci busid=\"0000:07:00.0\" class=\"0x030200\"><gpu dev=\"0\"><nvlink "
