@@ -111,22 +111,26 @@ std::string GpuLink::word() const {
     return kind == Kind::Xgmi ? "XGMI" : count == 0 ? "NV" : format_text("NV{}", count);
 }
 
-std::optional<GpuLink> Topology::link_between(std::string_view gpu, std::string_view peer) const {
-    std::optional<GpuLink> direct;
-    std::array<unsigned, 2> to_switches{}; // of each; a GPU may have an entry for each switch
-    for (const auto& link : gpu_links) {
-        const bool from_gpu = link.gpu == gpu;
-        if (!from_gpu && link.gpu != peer) {
-            continue;
-        }
+GpuLinks::GpuLinks(const Topology& topology) {
+    for (const auto& link : topology.gpu_links) {
         if (link.peer.empty()) {
-            to_switches.at(from_gpu ? 0 : 1) += link.count;
-        } else if (link.peer == (from_gpu ? peer : gpu) && (!direct || direct->count < link.count)) {
-            direct = link; // both ends may tell of the same links
+            to_switches_[link.gpu] += link.count; // a GPU may have an entry for each switch
+        } else if (auto& known = direct_[std::minmax({std::string_view(link.gpu), std::string_view(link.peer)})];
+                   known == nullptr || known->count < link.count) {
+            known = &link; // both ends may tell of the same links
         }
     }
-    const auto least = std::ranges::min(to_switches);
-    return direct || least == 0 ? direct : std::optional(GpuLink{std::string(gpu), std::string(peer), {}, least});
+}
+
+std::optional<GpuLink> GpuLinks::between(std::string_view gpu, std::string_view peer) const {
+    if (const auto direct = direct_.find(std::minmax({gpu, peer})); direct != direct_.end()) {
+        return *direct->second;
+    }
+    const auto from_gpu = to_switches_.find(gpu);
+    const auto from_peer = to_switches_.find(peer);
+    const bool connected = gpu != peer && from_gpu != to_switches_.end() && from_peer != to_switches_.end();
+    const auto least = connected ? std::min(from_gpu->second, from_peer->second) : 0;
+    return least == 0 ? std::nullopt : std::optional(GpuLink{std::string(gpu), std::string(peer), {}, least});
 }
 
 std::string_view distance_word(Distance distance) {

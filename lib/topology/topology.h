@@ -13,10 +13,12 @@
 #include <compare>
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 namespace rdma_nccl {
@@ -58,9 +60,6 @@ struct Topology {
     std::string source;                  ///< "hwloc 2.9.0" or a file name
     std::vector<GpuLink> gpu_links = {}; ///< as far as known: no link is in it also where nothing tells
 
-    /// Returns how NVLink or XGMI connects two GPUs, by their PCI addresses, or nullopt.
-    [[nodiscard]] std::optional<GpuLink> link_between(std::string_view gpu, std::string_view peer) const;
-
     /// Returns all online CPUs.
     [[nodiscard]] CpuSet cpus() const {
         CpuSet all;
@@ -94,6 +93,19 @@ struct Topology {
         return static_cast<std::size_t>(
             std::ranges::count_if(cores, [&](const Core& core) { return core.cpus.intersects(cpus); }));
     }
+};
+
+/// Finds the links between GPUs. Refers to those of the topology.
+class GpuLinks {
+public:
+    explicit GpuLinks(const Topology& topology);
+
+    /// Returns how NVLink or XGMI connects two GPUs, by their PCI addresses, or nullopt.
+    [[nodiscard]] std::optional<GpuLink> between(std::string_view gpu, std::string_view peer) const;
+
+private:
+    std::map<std::pair<std::string_view, std::string_view>, const GpuLink*> direct_; ///< by both, the lower one first
+    std::map<std::string_view, unsigned> to_switches_;
 };
 
 /// A file below a root that holds its topology in XML. If it exists, it is read instead of /sys.

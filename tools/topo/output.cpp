@@ -156,11 +156,10 @@ DistanceTable between_gpus(const NodePlan& node) {
 }
 
 /// How NVLink or XGMI connects two of the GPUs that the ranks see; nullopt: it does not, or that is not known.
-std::optional<GpuLink> link_of(const NodePlan& node, std::size_t i, std::size_t j) {
+std::optional<GpuLink> link_of(const NodePlan& node, const GpuLinks& links, std::size_t i, std::size_t j) {
     const auto* const one = gpu_at(node, i);
     const auto* const other = gpu_at(node, j);
-    return one == nullptr || other == nullptr || i == j ? std::nullopt
-                                                        : node.places.topology.link_between(one->pci, other->pci);
+    return one == nullptr || other == nullptr || i == j ? std::nullopt : links.between(one->pci, other->pci);
 }
 
 /// Two GPUs that the ranks see, and the links between them.
@@ -181,10 +180,11 @@ void fields(auto& f, Row<LinkRow> /*row*/) {
 
 std::vector<LinkRow> link_rows(const NodePlan& node) {
     const auto& ids = node.places.placed.gpu_ids;
+    const GpuLinks links(node.places.topology);
     std::vector<LinkRow> rows;
     for (std::size_t i = 0; i < ids.size() && ids.size() <= most_in_matrix; ++i) {
         for (std::size_t j = i + 1; j < ids.size(); ++j) {
-            if (auto link = link_of(node, i, j)) {
+            if (auto link = link_of(node, links, i, j)) {
                 rows.push_back({ids[i], ids[j], std::move(*link)});
             }
         }
@@ -196,12 +196,13 @@ std::vector<LinkRow> link_rows(const NodePlan& node) {
 std::vector<TableRow> matrix_rows(const NodePlan& node, const TableRow& gpus) {
     const auto& placed = node.places.placed;
     const auto between = gpus.size() > 1 ? between_gpus(node) : DistanceTable();
+    const GpuLinks links(node.places.topology);
     std::vector<TableRow> rows = {{""}};
     append(rows.front(), gpus);
     for (std::size_t i = 0; i < between.size(); ++i) {
         auto& row = rows.emplace_back(TableRow{gpus[i]});
         for (std::size_t j = 0; j < between.size(); ++j) {
-            const auto link = link_of(node, i, j);
+            const auto link = link_of(node, links, i, j);
             row.push_back(i == j ? "X" : link ? link->word() : std::string(distance_word(between[i][j])));
         }
     }

@@ -51,9 +51,9 @@ TEST(GpuLinks, AreTheXgmiThatKfdTells) {
     const std::vector<Gpu> gpus = {amd_gpu(1, "0000:33:00.0"), amd_gpu(2, "0000:13:00.0"), amd_gpu(3, "0000:23:00.0")};
     topology.gpu_links = read_gpu_links(tree.root(), gpus, 1s);
     ASSERT_EQ(topology.gpu_links.size(), 1U);
-    EXPECT_EQ(topology.link_between(gpus[0].pci, gpus[1].pci)->word(), "XGMI");
-    EXPECT_EQ(topology.link_between(gpus[1].pci, gpus[0].pci)->word(), "XGMI");
-    EXPECT_FALSE(topology.link_between(gpus[0].pci, gpus[2].pci));
+    EXPECT_EQ(GpuLinks(topology).between(gpus[0].pci, gpus[1].pci)->word(), "XGMI");
+    EXPECT_EQ(GpuLinks(topology).between(gpus[1].pci, gpus[0].pci)->word(), "XGMI");
+    EXPECT_FALSE(GpuLinks(topology).between(gpus[0].pci, gpus[2].pci));
 }
 
 TEST(GpuLinks, OfPartitionsAreThoseOfTheirCards) {
@@ -69,6 +69,26 @@ TEST(GpuLinks, OfPartitionsAreThoseOfTheirCards) {
     ASSERT_EQ(links.size(), 1U);
     EXPECT_EQ(links[0].gpu, "0000:13:00.0");
     EXPECT_EQ(links[0].peer, "0000:23:00.0");
+}
+
+TEST(GpuLinks, AreFoundInEitherDirectionTheMostThatAnEndTells) {
+    Topology topology;
+    topology.gpu_links = {{"a", "b", GpuLink::Kind::NvLink, 2}, {"b", "a", GpuLink::Kind::NvLink, 4},
+                          {"c", "b", GpuLink::Kind::NvLink, 1}, {"a", "", GpuLink::Kind::NvLink, 3},
+                          {"a", "", GpuLink::Kind::NvLink, 3},  {"b", "", GpuLink::Kind::NvLink, 9},
+                          {"c", "", GpuLink::Kind::NvLink, 5},  {"d", "", GpuLink::Kind::NvLink, 0}};
+    const GpuLinks links(topology);
+    const auto word = [&](const char* gpu, const char* peer) {
+        const auto link = links.between(gpu, peer);
+        return link ? link->word() : "";
+    };
+    EXPECT_EQ(word("a", "b"), "NV4");
+    EXPECT_EQ(word("b", "a"), "NV4");
+    EXPECT_EQ(word("b", "c"), "NV1"); // direct ones come before those to switches
+    EXPECT_EQ(word("c", "a"), "NV5"); // the fewer; a has six to two switches
+    EXPECT_EQ(word("a", "d"), "");
+    EXPECT_EQ(word("a", "a"), ""); // parts of one GPU
+    EXPECT_EQ(word("a", "e"), "");
 }
 
 TEST(GpuLinks, OfNvidiaAreNotReadOfAnotherMachine) {
@@ -94,7 +114,7 @@ protected:
 
 TEST_F(NvLinks, AreCountedBetweenGpus) {
     const auto topology = with_links({nvidia_gpu("0000:1b:00.0"), nvidia_gpu("0000:43:00.0")});
-    const auto link = topology.link_between("0000:43:00.0", "0000:1b:00.0");
+    const auto link = GpuLinks(topology).between("0000:43:00.0", "0000:1b:00.0");
     ASSERT_TRUE(link);
     EXPECT_EQ(link->word(), "NV2"); // a third is down, and a fourth leads to the CPU
 }
@@ -102,10 +122,10 @@ TEST_F(NvLinks, AreCountedBetweenGpus) {
 TEST_F(NvLinks, ThroughSwitchesConnectAllThatHaveThem) {
     const auto topology = with_links({nvidia_gpu("0000:1b:00.0"), nvidia_gpu("0000:52:00.0"),
                                       nvidia_gpu("0000:9d:00.0"), nvidia_gpu("0000:a0:00.0")});
-    ASSERT_TRUE(topology.link_between("0000:52:00.0", "0000:9d:00.0"));
-    EXPECT_EQ(topology.link_between("0000:52:00.0", "0000:9d:00.0")->word(), "NV3"); // the fewer
-    EXPECT_FALSE(topology.link_between("0000:52:00.0", "0000:1b:00.0"));
-    EXPECT_FALSE(topology.link_between("0000:52:00.0", "0000:a0:00.0")); // NVML does not know it
+    ASSERT_TRUE(GpuLinks(topology).between("0000:52:00.0", "0000:9d:00.0"));
+    EXPECT_EQ(GpuLinks(topology).between("0000:52:00.0", "0000:9d:00.0")->word(), "NV3"); // the fewer
+    EXPECT_FALSE(GpuLinks(topology).between("0000:52:00.0", "0000:1b:00.0"));
+    EXPECT_FALSE(GpuLinks(topology).between("0000:52:00.0", "0000:a0:00.0")); // NVML does not know it
 }
 
 TEST_F(NvLinks, AreUnknownWhereTheDriverHangs) {

@@ -264,7 +264,7 @@ TEST(HwlocTopology, LinksOfGpusAreReadWhereNvmlToldThem) {
     const auto read = read_topology_xml(tree.at("/nvlink.xml").string());
     ASSERT_TRUE(read) << read.error().message;
     ASSERT_EQ(read->fabric.gpus.size(), 2U);
-    const auto link = read->topology.link_between(read->fabric.gpus[0].pci, read->fabric.gpus[1].pci);
+    const auto link = GpuLinks(read->topology).between(read->fabric.gpus[0].pci, read->fabric.gpus[1].pci);
     ASSERT_TRUE(link);
     EXPECT_EQ(link->word(), "NV4");
 }

@@ -105,15 +105,15 @@ TEST(NcclTopology, GpusAreInTheOrderOfTheRuntime) {
 
 TEST(NcclTopology, LinksAreSummedOverSwitches) {
     const auto h100 = machine("h100-two-ports");
-    const auto link = h100.topology.link_between("0000:18:00.0", "0000:ec:00.0");
+    const auto link = GpuLinks(h100.topology).between("0000:18:00.0", "0000:ec:00.0");
     ASSERT_TRUE(link);
     EXPECT_EQ(link->word(), "NV18");
-    EXPECT_FALSE(h100.topology.link_between("0000:18:00.0", "0000:19:00.0"));
+    EXPECT_FALSE(GpuLinks(h100.topology).between("0000:18:00.0", "0000:19:00.0"));
 
     const auto direct = machine("two-gpus-sockets").topology;
-    EXPECT_EQ(direct.link_between("0000:5e:00.0", "0000:3b:00.0").value_or(GpuLink()).word(), "NV4");
+    EXPECT_EQ(GpuLinks(direct).between("0000:5e:00.0", "0000:3b:00.0").value_or(GpuLink()).word(), "NV4");
 
-    const auto xgmi = machine("mi300x-rccl").topology.link_between("0000:0c:00.0", "0000:6c:00.0");
+    const auto xgmi = GpuLinks(machine("mi300x-rccl").topology).between("0000:0c:00.0", "0000:6c:00.0");
     EXPECT_EQ(xgmi.value_or(GpuLink()).word(), "XGMI");
 }
 
