@@ -12,7 +12,6 @@ namespace rdma_nccl {
 namespace {
 
 constexpr std::string_view class_directory = "/sys/class/infiniband";
-constexpr std::size_t max_hcas = 256;
 constexpr std::size_t max_ports = 64;
 constexpr std::size_t short_file = 128; // one word or one GID
 
@@ -172,7 +171,7 @@ std::vector<Hca> read_hcas(const SysRoot& root, const UnresponsiveHcas& unrespon
     }
     std::vector<Hca> hcas;
     for (const auto& name : *names) {
-        if (!is_device_name(name) || hcas.size() >= max_hcas) {
+        if (!is_device_name(name) || hcas.size() >= most_hcas) {
             notes.add(format_text("{}/{}: {}", class_directory, printable(name, 40),
                                   is_device_name(name) ? "beyond what is looked at" : "no device name"));
             continue;

@@ -9,6 +9,9 @@
 
 namespace rdma_nccl {
 
+/// The most HCAs of a machine that are looked at: more than any node has.
+inline constexpr std::size_t most_hcas = 256;
+
 /// Reads the RDMA devices in /sys/class/infiniband with their ports, in natural order of names. Adds problems that
 /// concern no single device to `notes`. Hca::netdevs gets those of the PCI function only; GID tables and
 /// Port::netdev_gbps are not read.

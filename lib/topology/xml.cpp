@@ -3,6 +3,7 @@
 
 #include "lib/base/format.h"
 #include "lib/base/text.h"
+#include "lib/fabric/readers.h"
 
 #include <algorithm>
 
@@ -75,6 +76,12 @@ Result<XmlMachine> read_topology_xml(const std::string& path) {
         .map([&path](XmlMachine machine) {
             machine.topology.source = path;
             machine.name = machine.name.empty() ? base_name(path) : machine.name;
+            if (auto& hcas = machine.fabric.hcas; hcas.size() > most_hcas) {
+                machine.notes.push_back(format_text("the file has {} HCAs: only the first {} are shown, more than any "
+                                                    "node has",
+                                                    hcas.size(), most_hcas));
+                hcas.resize(most_hcas);
+            }
             return machine;
         })
         .map_error([&path](const Error& error) {

@@ -200,6 +200,21 @@ TEST(NcclTopology, AsManyElementsAsAFileMayHaveAreRead) {
     EXPECT_EQ(large.fabric.hcas.back().name, format_text("mlx5_{}", nics - 1));
 }
 
+TEST(TopologyFile, OfMoreHcasThanANodeHasIsCutAndSaysSo) {
+    std::string nets;
+    for (int i = 0; i < 300; ++i) {
+        nets += format_text("<nic><net name=\"mlx5_{}\" guid=\"0x10000\"/></nic>", i);
+    }
+    test::Tree tree;
+    tree.file("/many.xml", system_of(nets));
+    const auto read = read_topology_xml(tree.at("/many.xml").string());
+    ASSERT_TRUE(read);
+    ASSERT_EQ(read->fabric.hcas.size(), 256U);
+    EXPECT_EQ(read->fabric.hcas.back().name, "mlx5_255");
+    EXPECT_EQ(read->notes,
+              std::vector<std::string>{"the file has 300 HCAs: only the first 256 are shown, more than any node has"});
+}
+
 TEST(NcclTopology, AnyBytesAreAnErrorOrAMachine) {
     std::string text =
         system_of("<pci busid=\"0000:07:00.0\" class=\"0x030200\"><gpu dev=\"0\"><nvlink "
