@@ -263,6 +263,9 @@ public:
         return ChildValue(ChildText::start([&work] { return write_message(work()); }, keep, inherit));
     }
 
+    /// False if there is no child, for want of processes or descriptors: errno tells, until another call fails.
+    [[nodiscard]] bool has_started() const { return text_.has_value(); }
+
     std::optional<T> finish(std::chrono::steady_clock::time_point deadline) {
         const auto text = text_ ? text_->finish(deadline) : std::nullopt;
         if (!text) {

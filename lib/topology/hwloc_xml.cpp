@@ -15,6 +15,7 @@
 #include <chrono>
 #include <cstdlib>
 #include <fcntl.h>
+#include <new>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <unistd.h>
@@ -174,7 +175,17 @@ Result<XmlMachine> read_hwloc_xml(const std::string& text) {
     }
     // Of a process with threads, the child may find a lock taken for good: it then ends with the time limit.
     const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(30);
-    auto reading = ChildValue<Reading>::start([&] { return read_here(*hwloc, text); }).finish(deadline);
+    auto child = ChildValue<Reading>::start([&] {
+        try {
+            return read_here(*hwloc, text);
+        } catch (const std::bad_alloc&) {
+            return Reading{{}, "it needs more than a GiB of memory to read: the file is damaged or too large"};
+        }
+    });
+    if (!child.has_started()) {
+        return os_failure("no process to read it in can be started");
+    }
+    auto reading = child.finish(deadline);
     if (!reading) {
         return fail(format_text("{} {} it: the file is damaged or too large", hwloc->name(),
                                 std::chrono::steady_clock::now() < deadline ? "crashed when it read"

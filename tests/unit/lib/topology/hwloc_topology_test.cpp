@@ -5,6 +5,8 @@
 #include "config.h"
 #include "lib/base/format.h"
 #include "lib/base/lists.h"
+#include "lib/topology/xml.h"
+#include "tests/unit/descriptor_limit.h"
 #include "tests/unit/tree.h"
 
 #include <algorithm>
@@ -327,6 +329,15 @@ TEST(HwlocTopology, AFileThatCrashesHwlocIsAnError) {
     const auto problem = problem_of(" complete_cpuset=\"0x00000001\"", ""); // of a cache: hwloc 2.9 ends with SIGSEGV
     EXPECT_TRUE(problem.empty() || problem.ends_with(" crashed when it read it: the file is damaged or too large"))
         << problem;
+}
+
+TEST(HwlocTopology, AFileForWhichNoProcessStartsIsNotCalledDamaged) {
+    const std::string text = text_of("one-gpu");
+    ASSERT_TRUE(read_xml(text)); // loads the library
+    const test::DescriptorLimit none(test::DescriptorLimit::so_many_more(0));
+    const auto read = read_xml(text);
+    ASSERT_FALSE(read);
+    EXPECT_EQ(read.error().message, "no process to read it in can be started: Too many open files");
 }
 
 std::size_t count_descriptors() {
