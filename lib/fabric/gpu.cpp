@@ -96,7 +96,7 @@ std::optional<Gpu> read_kfd_gpu(const SysRoot& root, const std::string& node, co
 /// (ROCr 6.4, amd_topology.cpp, BuildTopology; clr 6.2, rocdevice.cpp, Device::init). Leaves out GPUs without a node:
 /// HIP cannot use them. If the kernel refuses to read a node, as it does without the right to the GPU's device file,
 /// GPUs without a node are hidden ones. Changes nothing if KFD knows no GPU.
-void number_by_kfd(const SysRoot& root, std::vector<Gpu>& gpus) {
+void number_by_kfd(const SysRoot& root, std::vector<Gpu>& gpus, Notes& notes) {
     std::vector<Gpu> known;
     bool all_readable = true;
     for (const auto& node : root.list(kfd_nodes).value_or(std::vector<std::string>{})) {
@@ -111,6 +111,9 @@ void number_by_kfd(const SysRoot& root, std::vector<Gpu>& gpus) {
     }
     for (auto& gpu : gpus) {
         gpu.hidden = gpu.vendor == "amd" && find_by(known, &Gpu::pci, gpu.pci) == nullptr;
+        if (gpu.hidden && all_readable) {
+            notes.add(format_text("{} (AMD) is left out: amdkfd does not list it, so HIP cannot use it", gpu.pci));
+        }
     }
     std::erase_if(gpus,
                   [all_readable](const Gpu& gpu) { return gpu.vendor == "amd" && (all_readable || !gpu.hidden); });
@@ -190,7 +193,7 @@ std::vector<Gpu> read_gpus(const SysRoot& root, Notes& notes) {
             gpus.push_back(std::move(*gpu));
         }
     }
-    number_by_kfd(root, gpus);
+    number_by_kfd(root, gpus, notes);
     for (auto& note : keep_one_vendor(gpus)) {
         notes.add(std::move(note));
     }

@@ -68,7 +68,11 @@ TEST(AmdGpus, ThatKfdDoesNotKnowAreNotCounted) { // a display card, or one that 
     add_cards(machine);
     add_node(machine, 1, 0x3300, 129);
     add_node(machine, 2, 0x1300, 128, 0, 0); // no compute units
-    EXPECT_EQ(addresses(machine.read()), Texts{"0000:33:00.0"});
+    const Fabric fabric = machine.read();
+    EXPECT_EQ(addresses(fabric), Texts{"0000:33:00.0"});
+    EXPECT_EQ(fabric.problems,
+              (Texts{"0000:13:00.0 (AMD) is left out: amdkfd does not list it, so HIP cannot use it",
+                     "0000:23:00.0 (AMD) is left out: amdkfd does not list it, so HIP cannot use it"}));
 }
 
 TEST(AmdGpus, PartitionsAreCountedEach) {
@@ -95,6 +99,7 @@ TEST(AmdGpus, ThatTheDeviceCgroupHidesAreThereButNotCounted) {
     EXPECT_EQ(addresses(fabric), (Texts{"0000:33:00.0", "0000:13:00.0", "0000:23:00.0"}));
     EXPECT_EQ(fabric.count_gpus(), 1U);
     EXPECT_FALSE(fabric.gpus[0].hidden);
+    EXPECT_TRUE(fabric.problems.empty()); // a job's cgroup hides the GPUs of others as a rule
 }
 
 TEST(AmdGpus, AreTheOnesThatCountWhereTheyAreMore) {
