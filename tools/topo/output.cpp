@@ -159,7 +159,7 @@ DistanceTable between_gpus(const NodePlan& node) {
 std::optional<GpuLink> link_of(const NodePlan& node, const GpuLinks& links, std::size_t i, std::size_t j) {
     const auto* const one = gpu_at(node, i);
     const auto* const other = gpu_at(node, j);
-    return one == nullptr || other == nullptr || i == j ? std::nullopt : links.between(one->pci, other->pci);
+    return one == nullptr || other == nullptr ? std::nullopt : links.between(one->pci, other->pci);
 }
 
 /// Two GPUs that the ranks see, and the links between them.
