@@ -40,7 +40,7 @@ void report_plan(const NodeState& state) {
     } else if (state.has_rank_zero && !state.reported_by_srun) {
         state.report(plan_summary(state.plan, state.facts));
     }
-    if (const auto hint = lone_step_hint(state.plan, state.facts)) {
+    if (const auto hint = lone_step_hint(state.facts)) {
         state.report(*hint);
     }
     auto own_warnings = state.warnings; // srun has reported the others, for all nodes together

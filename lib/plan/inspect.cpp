@@ -49,6 +49,7 @@ void fields(auto& f, Is<Program> auto& m) {
     f("name", raw(m.name), max_text);
     f("alone", raw(m.alone), max_text);
     f("meets", m.meets);
+    f("names_others", m.names_others);
     f("script", raw(m.script), max_text);
 }
 

@@ -150,10 +150,15 @@ std::string format_summary(const StepSummary& summary);
 /// Returns the normal output of a step, by one node.
 std::string plan_summary(const Plan& plan, const NodeFacts& facts);
 
-/// Returns a hint for a step of one node in a job of several, whose ranks are told of no other node: a loop of srun may
-/// be meant to start one world, as a launcher or a rank in the environment tells. Only a step on the job's second node
-/// gets it, so that such a loop says it once.
-std::optional<std::string> lone_step_hint(const Plan& plan, const NodeFacts& facts);
+/// Returns a hint where a step of one node, in a job of several, is told that it is part of a larger world: by its
+/// launcher (Program::names_others), or by the user's NODE_RANK or RANK above 0. Its ranks hear nothing of other nodes
+/// from the plan. Only a step on the job's second node gets it, so that a loop over the nodes says it once, whatever
+/// the ids of its steps are. In a job of 2 nodes:
+///   NODE_RANK=$i srun -N1 -w n0$i torchrun --nnodes=2 --node_rank=$i x.py   the hint, for i=1
+///   srun -N1 torchrun --nnodes=2 --rdzv_endpoint=n01:29500 x.py             the hint
+///   srun -N1 torchrun x.py; ... --standalone; ... --nnodes=1:2              none: a sweep of worlds of one node
+///   export NNODES=2 WORLD_SIZE=16; srun -N1 x.py                            none: variables of the whole job
+std::optional<std::string> lone_step_hint(const NodeFacts& facts);
 
 /// Returns the whole plan for verbose=2 and 3: one line for each decision, with its source. `task_variables` may be
 /// empty.

@@ -101,15 +101,14 @@ std::string plan_summary(const Plan& plan, const NodeFacts& facts) {
                            .fabric = fabric_summary(facts, plan.fabric)});
 }
 
-std::optional<std::string> lone_step_hint(const Plan& plan, const NodeFacts& facts) {
+std::optional<std::string> lone_step_hint(const NodeFacts& facts) {
     const auto& step = facts.step;
-    // In a loop over the nodes, the second node never has the job's first step.
-    const bool second = step.step_id > 0 && step.node_count == 1 && step.job_nodes.size() > 1 && !step.nodes.empty() &&
+    const bool second = step.node_count == 1 && step.job_nodes.size() > 1 && !step.nodes.empty() &&
                         step.nodes.front() == step.job_nodes[1];
-    const bool by_hand = std::ranges::any_of(std::array{"NNODES", "NODE_RANK", "WORLD_SIZE", "RANK"},
-                                             [&](auto name) { return facts.environment.get_users(name).has_value(); });
-    const bool concerned = by_hand || facts.program.kind == ProgramKind::Launcher;
-    if (!second || !concerned || !facts.program.alone.empty() || !plan.meets()) {
+    const bool has_rank = std::ranges::any_of(std::array{"NODE_RANK", "RANK"}, [&](auto name) {
+        return parse_number<unsigned>(facts.environment.get_users(name).value_or("")).value_or(0) > 0;
+    });
+    if (!second || !facts.program.alone.empty() || !(has_rank || facts.program.names_others)) {
         return std::nullopt;
     }
     return format_text("hint: this step has one of the job's {0} nodes; one world on all: srun -N{0} "

@@ -81,11 +81,13 @@ struct Option {
     std::string written; ///< "--num_machines 1"
 };
 
+using Options = std::map<std::string, Option, std::less<>>;
+
 /// Returns the options up to the program that the launcher starts, "--num_machines 1" as "num-machines". The word
 /// behind a flag that is not in the list is taken for its value, unless it is a Python file.
-std::map<std::string, Option, std::less<>> options_of(Words words) {
+Options options_of(Words words) {
     constexpr auto flags = std::to_array<std::string_view>({"standalone", "no-python", "run-path"});
-    std::map<std::string, Option, std::less<>> options;
+    Options options;
     for (std::size_t i = 0; i < words.size() && words[i].starts_with('-'); ++i) {
         const auto [key, value] = split_once(words[i], '=');
         std::string name(key.substr(std::min(key.find_first_not_of('-'), key.size())));
@@ -129,8 +131,7 @@ std::string alone_by_environment(const Launcher& launcher, const Environment& en
 }
 
 /// Returns what makes this launcher take its node alone, "--nnodes=1"; an empty text if nothing does.
-std::string why_alone(const Launcher& launcher, Words arguments, const Environment& environment) {
-    const auto options = options_of(arguments);
+std::string why_alone(const Launcher& launcher, const Options& options, const Environment& environment) {
     const auto joins = split_words(launcher.joins);
     const auto is_given = [&](std::string_view name) { // "world-size" or "WORLD_SIZE"
         return options.contains(name) || environment.get_users(name);
@@ -154,6 +155,18 @@ std::string why_alone(const Launcher& launcher, Words arguments, const Environme
     return joins.empty() && !launcher.nodes.empty() && !counts ? alone_by_environment(launcher, environment) : "";
 }
 
+/// Returns true if the launcher is told that there are other nodes: "--nnodes=2", "PET_NODE_RANK=1". Of "2:4" the
+/// least counts. A launcher that starts the nodes of a hostfile itself may be told of several.
+bool names_others(const Launcher& launcher, const Options& options, const Environment& environment) {
+    const auto number = [&](std::string_view option, std::string_view variable) {
+        const auto found = options.find(option);
+        const auto text = found != options.end() ? found->second.value : environment.get_users(variable).value_or("");
+        return parse_number<unsigned>(split_once(text, ':').key).value_or(0);
+    };
+    return (launcher.joins.empty() && !launcher.nodes.empty() && number(launcher.nodes, "PET_NNODES") > 1) ||
+           number("node-rank", "PET_NODE_RANK") > 0 || number("machine-rank", "") > 0;
+}
+
 // What a command line starts.
 
 /// `name`: as it was written; `arguments`: behind it.
@@ -161,8 +174,10 @@ Program started(const Launcher& launcher, std::string_view name, Words arguments
     Program program{ProgramKind::Launcher, std::string(name)};
     program.meets = launcher.joins != "-";
     const std::size_t verbs = launcher.verb.empty() || arguments.empty() ? 0 : 1;
-    const auto why = program.meets ? why_alone(launcher, arguments.subspan(verbs), environment) : "";
+    const auto options = options_of(arguments.subspan(verbs));
+    const auto why = program.meets ? why_alone(launcher, options, environment) : "";
     program.alone = !program.meets ? program.name : why.empty() ? "" : printable(format_text("{} {}", name, why));
+    program.names_others = program.alone.empty() && names_others(launcher, options, environment);
     return program;
 }
 
@@ -366,9 +381,10 @@ bool starts_python(Words words) {
     return std::ranges::any_of(words, [](const std::string& word) { return is_python(base_name(word)); });
 }
 
-/// Returns the first launcher that a shell's text starts. It is alone only if all of them are. One that never meets by
-/// our variables does so if the text hands them to it. A script that ends in Python may do so in place of the launcher
-/// (if ... else), or after it has tried something (ray stop, torchrun smoke.py): what it is cannot be told.
+/// Returns the first launcher that a shell's text starts. It is alone, or names others, only if all of them do. One
+/// that never meets by our variables does so if the text hands them to it. A script that ends in Python may do so in
+/// place of the launcher (if ... else), or after it has tried something (ray stop, torchrun smoke.py): what it is
+/// cannot be told.
 Program shell_text_program(std::string_view text, const Environment& environment, Allowance& allowance,
                            bool is_script) {
     if (allowance.texts == 0) {
@@ -382,11 +398,14 @@ Program shell_text_program(std::string_view text, const Environment& environment
         auto program = classify_command(words, shell.known(), allowance);
         const bool starts = program.kind == ProgramKind::Launcher;
         ends_in_python = !starts && (ends_in_python || starts_python(words));
-        if (program.kind == ProgramKind::Launcher && !first) {
+        if (starts && !first) {
             first = std::move(program);
-        } else if (program.kind == ProgramKind::Launcher && program.alone.empty()) {
-            first->alone.clear();
-            first->meets = true;
+        } else if (starts) {
+            first->names_others = first->names_others && program.names_others;
+            if (program.alone.empty()) {
+                first->alone.clear();
+                first->meets = true;
+            }
         }
     }
     if (is_script && ends_in_python) {

@@ -88,10 +88,11 @@ enum class ProgramKind {
 
 struct Program {
     ProgramKind kind = ProgramKind::Ordinary;
-    std::string name{};   ///< the word that decided the kind, "torchrun"
-    std::string alone{};  ///< why each launcher makes a world of its own: "torchrun --standalone"; empty: they may meet
-    bool meets = true;    ///< false: a launcher whose instances never meet by our variables (mpirun, ray)
-    std::string script{}; ///< a file that may be a shell script, or the script in which the launcher was found
+    std::string name{};  ///< the word that decided the kind, "torchrun"
+    std::string alone{}; ///< why each launcher makes a world of its own: "torchrun --standalone"; empty: they may meet
+    bool meets = true;   ///< false: a launcher whose instances never meet by our variables (mpirun, ray)
+    bool names_others = false; ///< it is a launcher that is told of other nodes: "torchrun --nnodes=2 --node_rank=1"
+    std::string script{};      ///< a file that may be a shell script, or the script in which the launcher was found
 };
 
 /// Returns the text of a file that may be a shell script, empty if it has none.

@@ -121,6 +121,7 @@ TEST(Inspect, AScriptThatAScriptStartsIsSeen) {
         EXPECT_EQ(of({path("/outer.sh")}).name, "torchrun in inner.sh in outer.sh");
         EXPECT_EQ(of({path("/outer.sh")}).alone, "torchrun --nnodes=1");
         EXPECT_EQ(of({"bash", "-c", path("/inner.sh") + " --standalone"}).alone, "torchrun --standalone");
+        EXPECT_TRUE(of({path("/inner.sh"), "--nnodes=2"}).names_others);
         EXPECT_EQ(of({path("/endless.sh")}).kind, ProgramKind::Ordinary) << "given up";
     }
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lib/plan/plan.h"
 
+#include "lib/base/text.h"
 #include "lib/plan/node_placement.h"
 
 #include <gtest/gtest.h>
@@ -495,37 +496,72 @@ TEST(PlanTask, WhereOnlyTheSiteAskedAProgramWithoutGpusKeepsItsCpus) {
     EXPECT_NE(threads(), "(none)") << "the user asked";
 }
 
-TEST(LoneStep, OnTheSecondNodeOfALoopIsHinted) {
+/// The step of a loop over the nodes of a job of two, on its second node.
+NodeFacts second_of_loop(const std::string& command, std::vector<std::string> variables = {},
+                         const ReadScript& read = {}) {
     auto facts = two_nodes();
     facts.step.job_nodes = {"n01", "n02"};
     facts.step.nodes = {"n02"};
     facts.step.node_count = facts.step.task_count = 1;
+    facts.step.step_id = 1;
     facts.step.tasks_per_node = {1};
-    const auto hint = [&] {
-        Settings asked;
-        asked.given["enable"] = {"on", Origin::Option, "--rdma-nccl"};
-        return lone_step_hint(make_plan(facts, asked), facts).value_or("");
+    facts.environment = Environment(variables);
+    const auto words = split_words(command);
+    facts.program = classify_program(std::vector<std::string>(words.begin(), words.end()), facts.environment, read);
+    return facts;
+}
+
+TEST(LoneStep, ThatIsToldOfOthersIsHinted) {
+    EXPECT_EQ(lone_step_hint(second_of_loop("torchrun --nnodes=2 --node_rank=1 x.py", {"NODE_RANK=1"})),
+              "hint: this step has one of the job's 2 nodes; one world on all: srun -N2 --ntasks-per-node=1 ...");
+    for (const auto* const command :
+         {"torchrun --nnodes=2 --node_rank=1 x.py", "torchrun --nnodes 2 --rdzv-endpoint=n01:29500 x.py",
+          "accelerate launch --machine_rank 1 x.py", "rdma-nccl run --nnodes=2 --node-rank=1 x.py"}) {
+        EXPECT_TRUE(lone_step_hint(second_of_loop(command))) << command;
+    }
+    for (const auto* const variable : {"NODE_RANK=1", "RANK=8"}) {
+        EXPECT_TRUE(lone_step_hint(second_of_loop("python x.py", {variable}))) << variable;
+    }
+    for (const auto* const variable : {"PET_NNODES=2", "PET_NODE_RANK=1"}) {
+        EXPECT_TRUE(lone_step_hint(second_of_loop("torchrun x.py", {variable}))) << variable;
+    }
+}
+
+TEST(LoneStep, OfASweepIsNot) {
+    const std::vector<std::string> of_the_job = {"MASTER_ADDR=n01", "NNODES=2", "WORLD_SIZE=16", "NODE_RANK=0",
+                                                 "RANK=0"};
+    for (const auto* const command :
+         {"torchrun x.py", "torchrun --standalone x.py", "torchrun --standalone --nnodes=2 x.py",
+          "torchrun --nproc_per_node=8 x.py", "torchrun --nnodes=1:2 x.py", "accelerate launch x.py",
+          "deepspeed --hostfile h --num_nodes 2 x.py", "ray start --address=n01:6379 --block", "python x.py"}) {
+        EXPECT_FALSE(lone_step_hint(second_of_loop(command))) << command;
+        EXPECT_FALSE(lone_step_hint(second_of_loop(command, of_the_job))) << command;
+    }
+    EXPECT_FALSE(lone_step_hint(second_of_loop("torchrun --standalone x.py", {"NODE_RANK=1"})));
+}
+
+TEST(LoneStep, BehindAScriptIsJudgedByIt) {
+    const auto hint = [](const std::string& text) {
+        return lone_step_hint(second_of_loop("./run.sh --nnodes=2 x.py", {}, [&](const std::string&) { return text; }));
     };
-    facts.environment.set("MASTER_ADDR", "n01");
-    facts.step.step_id = 1;
-    EXPECT_EQ(hint(), "") << "nothing tells that it is one of several ranks: a server beside a training has a head too";
-    facts.environment.set("NODE_RANK", "1");
-    EXPECT_EQ(hint(), "hint: this step has one of the job's 2 nodes; one world on all: srun -N2 "
-                      "--ntasks-per-node=1 ...");
-    facts.environment = {};
-    facts.program = {ProgramKind::Launcher, "torchrun"};
-    EXPECT_NE(hint(), "");
-    facts.program.alone = "torchrun --standalone";
-    EXPECT_EQ(hint(), "") << "it is meant to be alone";
-    facts.program.alone = "";
-    facts.step.step_id = 0;
-    EXPECT_EQ(hint(), "") << "a loop over the nodes begins with the first";
-    facts.step.step_id = 1;
+    EXPECT_TRUE(hint("exec torchrun \"$@\"\n"));
+    EXPECT_TRUE(hint("torchrun --nnodes=2 x.py\ntorchrun --nnodes=2 y.py\n"));
+    EXPECT_FALSE(hint("exec torchrun x.py\n"));
+    EXPECT_FALSE(hint("exec torchrun --nnodes=$NNODES x.py\n")) << "the plan's";
+    EXPECT_FALSE(hint("[ $N -gt 1 ] && exec torchrun --nnodes=2 x.py\ntorchrun --standalone x.py\n"));
+}
+
+TEST(LoneStep, OnTheJobsSecondNodeIsHintedWhateverItsId) {
+    auto facts = second_of_loop("torchrun --nnodes=2 x.py");
+    for (const std::uint32_t id : {0U, 1U, 2U, 4000U}) {
+        facts.step.step_id = id;
+        EXPECT_TRUE(lone_step_hint(facts)) << id;
+    }
     facts.step.nodes = {"n01"};
-    EXPECT_EQ(hint(), "") << "once for the loop";
-    facts.step.nodes = facts.step.job_nodes;
+    EXPECT_FALSE(lone_step_hint(facts)) << "once for the loop";
+    facts.step.nodes = {"n02", "n01"};
     facts.step.node_count = 2;
-    EXPECT_EQ(hint(), "");
+    EXPECT_FALSE(lone_step_hint(facts));
 }
 
 TEST(Plan, AnOrderOfTheGpusIsNoLeftOver) {
