@@ -59,7 +59,8 @@ Result<RankProgram> read_part(Arguments args) {
                                 printable(args.front())));
     }
     if (args.empty()) {
-        return fail(R"(no program behind --and or ":"; as an argument of a program, ":" is written "::")");
+        return fail(R"(no program behind --and or ":"; as an argument of a program, ":" is written "::", and --and )"
+                    "stands in sh -c 'PROGRAM --and'");
     }
     part.command_line = arguments_of(args);
     return part;

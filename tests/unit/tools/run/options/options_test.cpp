@@ -258,7 +258,9 @@ TEST(Options, SeveralProgramsThroughSrun) {
     EXPECT_EQ(parsed->programs[2].command_line, Words{"./c"});
     EXPECT_EQ(parse({"--rank", "0", "./a", "--and", "--rank", "1", "./b", ":", "./c"})->programs.size(), 3U) << "both";
     EXPECT_EQ(only_program(*parse({"./a", "--and", "./b"})), (Words{"./a", "--and", "./b"})) << "without --rank";
-    EXPECT_NE(error_of({"--rank", "0", "./a", "--and"}).find("no program behind"), std::string::npos);
+    const Words quoted{"sh", "-c", "exec ./a --and"};
+    EXPECT_EQ(only_program(*parse({"--rank", "0", "sh", "-c", "exec ./a --and"})), quoted);
+    EXPECT_NE(error_of({"--rank", "0", "./a", "--and"}).find("--and stands in sh -c"), std::string::npos);
     EXPECT_NE(error_of({"--rank", "0", "--", "--and", "./a"}).find("no program in front of"), std::string::npos);
     EXPECT_EQ(only_program(*parse({"--rank", "0", "./a", ""})), (Words{"./a", ""}));
 }
