@@ -66,15 +66,26 @@ TEST(ProgramAlone, ALauncherThatIsToldOfOneNode) {
 }
 
 TEST(ProgramAlone, ALauncherThatMayMeetOthers) {
-    for (const auto* const line :
-         {"torchrun x.py", "torchrun x.py --standalone", "torchrun --nnodes=2 x.py --nnodes=1",
-          "torchrun --nnodes 1:4 --rdzv-endpoint=n01:29400 x.py", "torchrun --nnodes=2 --master_addr=localhost x.py",
-          "torchrun -m package.train --standalone", "torchrun --no-python ./train --nnodes=1",
-          "torchrun --nnodes=$NNODES x.py", "torchrun --master_addr n01 x.py", "accelerate launch x.py",
-          "accelerate launch --num_machines 2 x.py", "accelerate launch x.py --num_machines 1",
-          "rdma-nccl run --master-addr localhost x.py",
-          "deepspeed --hostfile=hosts --no_ssh --node_rank 1 --master_addr n01 x.py", "deepspeed -H hosts x.py",
-          "composer --world_size 16 x.py", "torchx run dist.ddp"}) {
+    for (const auto* const line : {"torchrun",
+                                   "torchrun x.py",
+                                   "timeout 60 torchrun x.py",
+                                   "rdma-nccl run x",
+                                   "torchrun x.py --standalone",
+                                   "torchrun --nnodes=2 x.py --nnodes=1",
+                                   "torchrun --nnodes 1:4 --rdzv-endpoint=n01:29400 x.py",
+                                   "torchrun --nnodes=2 --master_addr=localhost x.py",
+                                   "torchrun -m package.train --standalone",
+                                   "torchrun --no-python ./train --nnodes=1",
+                                   "torchrun --nnodes=$NNODES x.py",
+                                   "torchrun --master_addr n01 x.py",
+                                   "accelerate launch x.py",
+                                   "accelerate launch --num_machines 2 x.py",
+                                   "accelerate launch x.py --num_machines 1",
+                                   "rdma-nccl run --master-addr localhost x.py",
+                                   "deepspeed --hostfile=hosts --no_ssh --node_rank 1 --master_addr n01 x.py",
+                                   "deepspeed -H hosts x.py",
+                                   "composer --world_size 16 x.py",
+                                   "torchx run dist.ddp"}) {
         const auto program = of(line);
         EXPECT_EQ(program.kind, ProgramKind::Launcher) << line;
         EXPECT_EQ(program.alone, "") << line;
@@ -113,10 +124,16 @@ TEST(ProgramAlone, WhatNeverMeetsByOurVariables) {
     }
 }
 
-TEST(ProgramAlone, AnOptionsValueIsNoLauncher) {
-    for (const auto* const line :
-         {"conda run -n deepspeed python x.py", "uv run --with ray python -u x.py", "nsys profile -o ray ./a",
-          "apptainer exec --bind /opt/ray image.sif python3 x.py"}) {
+TEST(Program, RuntimesDaemons) {
+    EXPECT_EQ(of("/opt/ompi/bin/prted").kind, ProgramKind::RuntimeDaemon);
+    EXPECT_EQ(of("orted --x").kind, ProgramKind::RuntimeDaemon);
+}
+
+TEST(Program, AnArgumentOrAnOptionsValueIsNoLauncher) {
+    for (const auto* const line : {"", "env", "bash -c", "bash x.sh", "mytorchrun", "rdma-nccl gids", "python -m train",
+                                   "python train.py torchrun", "./train torchrun", "conda run -n deepspeed python x.py",
+                                   "uv run --with ray python -u x.py", "nsys profile -o ray ./a",
+                                   "apptainer exec --bind /opt/ray image.sif python3 x.py"}) {
         EXPECT_EQ(of(line).kind, ProgramKind::Ordinary) << line;
     }
     EXPECT_EQ(of("uv run --frozen torchrun --standalone x.py").alone, "torchrun --standalone");
@@ -159,7 +176,8 @@ TEST(ShellText, LaunchersThatMayMeet) {
           "export PET_NNODES=1; torchrun --nnodes=$NNODES x.py",
           "torchrun --nnodes=$SLURM_NNODES --master_addr=localhost x.py",
           "export MASTER_ADDR=$(scontrol show hostnames | head -1)\ntorchrun x.py", "torchrun $ARGS x.py",
-          "if [ $N = 1 ]; then torchrun --standalone x.py; else torchrun --nnodes=$N x.py; fi"}) {
+          "if [ $N = 1 ]; then torchrun --standalone x.py; else torchrun --nnodes=$N x.py; fi",
+          "bash -lc 'exec accelerate launch x'", "sh -c 'python -m torch.distributed.launch x'", "rdma-nccl run x"}) {
         const auto program = of_text(text, with({"SLURM_NNODES=2", "SLURM_NODEID=0"}));
         EXPECT_EQ(program.kind, ProgramKind::Launcher) << text;
         EXPECT_EQ(program.alone, "") << text;
@@ -178,6 +196,7 @@ TEST(ShellText, ItMayHandTheVariablesOfThePlanToALauncherThatReadsNone) {
 TEST(ShellText, WordsThatStartNothing) {
     for (const auto* const text : {"pip install accelerate; python x.py",
                                    "echo \"run; torchrun x.py\"",
+                                   "python train.py",
                                    "module load deepspeed\n./train",
                                    "cd /scratch/composer && python x.py",
                                    "# torchrun x.py\npython x.py",

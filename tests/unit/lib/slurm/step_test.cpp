@@ -178,26 +178,6 @@ TEST(Port, TheRangeAvoidsEphemeralPorts) {
     EXPECT_EQ(default_port_range(PortRange{1024, 65535}).first, 20000) << "nothing is left outside";
 }
 
-TEST(Program, LaunchersAreSeenThroughWrappers) {
-    using Words = std::vector<std::string>;
-    for (const Words& argv :
-         {Words{"torchrun", "x.py"}, Words{"/opt/bin/torchrun"}, Words{"env", "A=b", "torchrun"},
-          Words{"numactl", "-N", "0", "torchrun"}, Words{"timeout", "60", "torchrun"},
-          Words{"python3", "-u", "-m", "torch.distributed.run", "x.py"}, Words{"python", "/usr/bin/torchrun"},
-          Words{"bash", "-c", "cd /x && torchrun x.py"}, Words{"bash", "-lc", "exec accelerate launch x"},
-          Words{"sh", "-c", "python -m torch.distributed.launch x"}, Words{"rdma-nccl", "run", "x"},
-          Words{"bash", "-c", "rdma-nccl run x"}}) {
-        EXPECT_EQ(classify_program(argv).kind, ProgramKind::Launcher) << argv.back();
-    }
-    for (const Words& argv : {Words{}, Words{"python", "train.py", "torchrun"}, Words{"./train", "torchrun"},
-                              Words{"bash", "x.sh"}, Words{"bash", "-c", "python train.py"}, Words{"rdma-nccl", "gids"},
-                              Words{"python", "-m", "train"}, Words{"env"}, Words{"bash", "-c"}, Words{"mytorchrun"}}) {
-        EXPECT_EQ(classify_program(argv).kind, ProgramKind::Ordinary) << (argv.empty() ? "" : argv.back());
-    }
-    EXPECT_EQ(classify_program(Words{"/opt/ompi/bin/prted"}).kind, ProgramKind::RuntimeDaemon);
-    EXPECT_EQ(classify_program(Words{"orted", "--x"}).kind, ProgramKind::RuntimeDaemon);
-}
-
 TEST(Mpirun, IsToldToItsFirstRankOnly) {
     const auto hint = [](std::vector<std::string> entries) { return mpirun_hint(Environment(entries)); };
     const auto found = hint({"OMPI_COMM_WORLD_SIZE=16", "OMPI_COMM_WORLD_RANK=0"});
