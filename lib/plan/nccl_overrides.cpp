@@ -118,22 +118,14 @@ void judge_interface(const NodeFacts& facts, MessageGroups& sentences) {
 /// read NCCL_IB_DISABLE.
 std::vector<std::string> socket_overrides(const NodeFacts& facts, const FabricChoice& fabric) {
     std::vector<std::string> found;
-    if (!fabric.is_efa() && nccl_number(nccl_override(facts, "NCCL_IB_DISABLE")).value_or(0) != 0) {
-        found.push_back(as_set(facts, "NCCL_IB_DISABLE"));
-    }
-    if (fabric.is_efa() && nccl_override(facts, "NCCL_NET_PLUGIN") == "none") {
-        found.push_back(as_set(facts, "NCCL_NET_PLUGIN"));
+    if (fabric.is_efa() ? nccl_override(facts, "NCCL_NET_PLUGIN") == "none"
+                        : nccl_number(nccl_override(facts, "NCCL_IB_DISABLE")).value_or(0) != 0) {
+        found.push_back(as_set(facts, fabric.is_efa() ? "NCCL_NET_PLUGIN" : "NCCL_IB_DISABLE"));
     }
     if (lower_case(nccl_override(facts, "NCCL_NET").value_or("")) == "socket") {
         found.push_back(as_set(facts, "NCCL_NET"));
     }
     return found;
-}
-
-void judge_transport(const NodeFacts& facts, const FabricChoice& fabric, MessageGroups& sentences) {
-    for (const auto& variable : socket_overrides(facts, fabric)) {
-        sentences.add(variable, "", format_text("{} stays: NCCL will use sockets", variable));
-    }
 }
 
 /// Parses like atoi(3): returns the number at the front, or 0.
@@ -208,7 +200,9 @@ std::vector<std::string> judge_nccl_overrides(const NodeFacts& facts, const Fabr
     judge_gids(facts, choice, sentences);
     judge_interface(facts, sentences);
     if (!choice.used().empty() || choice.is_efa()) {
-        judge_transport(facts, choice, sentences);
+        for (const auto& variable : socket_overrides(facts, choice)) {
+            sentences.add(variable, "", format_text("{} stays: NCCL will use sockets", variable));
+        }
     }
     return sentences.texts();
 }

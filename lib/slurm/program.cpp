@@ -393,6 +393,7 @@ Program shell_text_program(std::string_view text, const Environment& environment
     --allowance.texts;
     ShellText shell(text, environment, allowance);
     std::optional<Program> first;
+    bool another_meets = false;
     bool ends_in_python = false;
     for (auto words = shell.next(); !words.empty(); words = shell.next()) {
         auto program = classify_command(words, shell.known(), allowance);
@@ -402,16 +403,13 @@ Program shell_text_program(std::string_view text, const Environment& environment
             first = std::move(program);
         } else if (starts) {
             first->names_others = first->names_others && program.names_others;
-            if (program.alone.empty()) {
-                first->alone.clear();
-                first->meets = true;
-            }
+            another_meets = another_meets || program.alone.empty();
         }
     }
     if (is_script && ends_in_python) {
         return {};
     }
-    if (first && !first->meets && shell.uses_plan()) { // ray start --address=$MASTER_ADDR:6379
+    if (first && (another_meets || (!first->meets && shell.uses_plan()))) { // ray start --address=$MASTER_ADDR:6379
         first->meets = true;
         first->alone.clear();
     }
