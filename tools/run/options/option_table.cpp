@@ -371,9 +371,7 @@ constexpr auto table = std::to_array<OptionEntry>({
     {"no-python", "", programs, "execute PROGRAM as it is, even a *.py", Pet, set_flag<&Options::no_python>},
     {"run-path", "", programs, "PROGRAM is a Python file, whatever its name", Pet, set_flag<&Options::run_path>},
     {"rank", "RANGES", programs,
-     "these ranks run PROGRAM, as 0-7,12; behind a word --and follow the others' --rank and program (an argument "
-     "--and: sh -c 'PROGRAM --and')",
-     Own, store_ranks},
+     "these ranks run PROGRAM, as 0-7,12; behind a word --and follow the others' --rank and program", Own, store_ranks},
     {"role", "NAME", programs, "ROLE_NAME of the ranks (default: default)", Pet, keep_text<&Options::role>},
     {"virtual-local-rank", "", programs, "every rank sees its own GPU only, and has LOCAL_RANK=0", Pet,
      set_flag<&Options::virtual_local_rank>},
