@@ -211,14 +211,18 @@ StepVerdict judge_step(std::vector<NodeEvidence> nodes, std::vector<std::string>
 }
 
 LogVerdict judge_log(const LogEvidence& log) {
+    const auto rdma = log.rdma + log.rdma_gdr;
+    const auto all = rdma + log.sockets + log.other;
+    if (all == 0 && log.failed && std::ranges::any_of(log.causes, is_of_transfer)) {
+        return {
+            Verdict::Mixed, GpuDirect::Unknown, {"a transfer over RDMA failed; no line of its connection is there"}};
+    }
     if (!log.info) {
         return {Verdict::Unknown,
                 GpuDirect::Unknown,
                 {log.ranks == 0 ? "the log has no line of NCCL: NCCL_DEBUG=INFO makes it write some"
                                 : "the log has warnings of NCCL alone: it needs NCCL_DEBUG=INFO"}};
     }
-    const auto rdma = log.rdma + log.rdma_gdr;
-    const auto all = rdma + log.sockets + log.other;
     LogVerdict verdict;
     if (all == 0) {
         return judge_without_network(log);

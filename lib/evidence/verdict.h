@@ -114,8 +114,9 @@ struct LogVerdict {
 };
 
 /// Judges from NCCL's logs alone. They show connections, not bytes, so this evidence has grade D. USED, MIXED and NOT
-/// USED follow from the connections; MIXED also says that RDMA failed after it was connected. IDLE: the connections
-/// need no network. UNKNOWN: the log lacks a connection that it should show, or one uses a network of unknown kind.
+/// USED follow from the connections; MIXED also says that RDMA failed in use, which a log without connections may tell,
+/// too. IDLE: the connections need no network. UNKNOWN: the log lacks a connection that it should show, or one uses a
+/// network of unknown kind.
 LogVerdict judge_log(const LogEvidence& log);
 
 /// Returns the one line for the end of a step: "RDMA USED: 98.7 % of 412 GB between 2 nodes over RDMA (evidence A),

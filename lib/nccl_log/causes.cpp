@@ -38,6 +38,9 @@ constexpr std::string_view no_verbs =
 constexpr std::string_view plugin_library =
     "the network plugin could not be loaded, because a library lacks a symbol: update rdma-core or libfabric where the "
     "ranks run (their container?)";
+constexpr std::string_view old_libc = "the network plugin could not be loaded, because it needs a newer C or C++ "
+                                      "library than the ranks have: use one that "
+                                      "is built for their image, or a newer image";
 constexpr std::string_view gpu_not_registered =
     "the GPU's memory could not be registered with the HCA: check nvidia_peermem or DMA-BUF, or set "
     "NCCL_NET_GDR_LEVEL=LOC";
@@ -73,6 +76,8 @@ constexpr std::string_view no_gin =
 constexpr std::string_view gid_changed = "a GID table changed while the ranks ran: an interface lost or got an address";
 constexpr std::string_view fatal_event =
     "an HCA reported a fatal error while the ranks ran: see the kernel's log of the node";
+constexpr std::string_view queue_event =
+    "a queue pair of an HCA failed while the ranks ran: see NCCL's message \"async event\", and the logs of its peers";
 constexpr std::string_view after_event = "a communicator ended after a fatal error of its HCA";
 constexpr std::string_view flushed = // the status of all other work on a queue pair that failed
     "a transfer was given up (completion status 5) after another one failed: the log of another rank has the first "
@@ -92,6 +97,7 @@ constexpr auto info_causes = std::to_array<Cause>({
     {"NET/*: GPU Direct RDMA Disabled for HCA", no_peer_memory_cause},
     {"GPU Direct RDMA Disabled for *(distance", too_far_cause},
     {"NET/Plugin*undefined symbol", plugin_library},
+    {"NET/Plugin*version `GLIBC", old_libc},               // also GLIBCXX_3.4.30
     {"NET/Plugin*not found (required by", plugin_library}, // dlopen(3): version `IBVERBS_1.14' not found
     {"NET/OFI*No eligible providers", no_provider},
     {"NET/OFI*disabling GDR", no_libfabric_gdr_cause},
@@ -208,6 +214,9 @@ constexpr auto completion_causes = std::to_array<Numbered>({
      "memory was not registered as it was used (completion status 4): GPUDirect of driver and HCA may not fit; "
      "try NCCL_NET_GDR_LEVEL=LOC"},
     {5, "IBV_WC_WR_FLUSH_ERR", flushed},
+    {9, "IBV_WC_REM_INV_REQ_ERR",
+     "a peer refused a transfer (completion status 9): ranks that disagree about its size, or different versions of "
+     "NCCL"},
     {10, "IBV_WC_REM_ACCESS_ERR",
      "a peer's memory could not be accessed (completion status 10): GPUDirect of driver and HCA may not fit; "
      "try NCCL_NET_GDR_LEVEL=LOC"},
@@ -222,7 +231,10 @@ constexpr std::string_view completion_other = "a transfer over RDMA failed: see 
 constexpr auto event_causes = std::to_array<Cause>({
     {"port error", "a port of an HCA went down while the ranks ran: check its cable and its switch"},
     {"GID table change", gid_changed},
-    {"fatal", fatal_event},
+    {"fatal", fatal_event}, // from 2.14 on
+    {"catastrophic", fatal_event},
+    {"CQ error", fatal_event},
+    {"work queue error", queue_event},
 });
 
 constexpr std::array consequences = {no_transport, ofi_start, flushed, after_event, peer_left};
@@ -231,8 +243,8 @@ constexpr std::array not_started = {no_transport, ofi_start}; // which a warning
 constexpr std::array mild = {no_peer_memory_cause, too_far_cause, no_libfabric_gdr_cause, not_fused};
 // Beside those of queue pairs and completions.
 constexpr std::array endings = {gpu_not_registered, unlike_links, modify_other, completion_other,
-                                ofi_transfer,       fatal_event,  after_event,  ofi_memory,
-                                ucx_failed,         verbs_failed, not_created};
+                                ofi_transfer,       fatal_event,  queue_event,  after_event,
+                                ofi_memory,         ucx_failed,   verbs_failed, not_created};
 
 std::optional<std::string_view> find_cause(std::span<const Cause> causes, std::string_view text) {
     const auto found = std::ranges::find_if(causes, [&](const Cause& cause) {
@@ -336,11 +348,21 @@ std::vector<KnownCause> known_causes() {
     return rows;
 }
 
+namespace {
+
+bool is_of(std::span<const Numbered> causes, std::string_view cause) {
+    return std::ranges::find(causes, cause, &Numbered::text) != causes.end();
+}
+
+} // namespace
+
 bool ends_rdma(std::string_view cause) {
-    const auto is_of = [&](const auto& causes) {
-        return std::ranges::find(causes, cause, &Numbered::text) != causes.end();
-    };
-    return is_of(modify_causes) || is_of(completion_causes) || contains(endings, cause);
+    return is_of(modify_causes, cause) || is_of(completion_causes, cause) || contains(endings, cause);
+}
+
+bool is_of_transfer(std::string_view cause) {
+    constexpr std::array others = {completion_other, queue_event, ofi_transfer};
+    return is_of(completion_causes, cause) || contains(others, cause);
 }
 
 bool is_of_proxy(std::string_view warning) {
@@ -350,6 +372,9 @@ bool is_of_proxy(std::string_view warning) {
 }
 
 void drop_consequences(NcclCauses& causes) {
+    if (causes.contains(std::string(ofi_start))) { // NCCL looks for its own devices then, of which EFA has none
+        causes.erase(std::string(no_device));
+    }
     const auto is_consequence = [](const auto& cause) {
         return contains(consequences, cause.first) || is_of_proxy(cause.first);
     };

@@ -142,7 +142,9 @@ struct NetworkSigns {
 
     [[nodiscard]] std::string& of(NcclTransport transport) { return transport == NcclTransport::Rdma ? rdma : sockets; }
     [[nodiscard]] bool empty() const { return rdma.empty() && sockets.empty(); }
-    /// Takes over what is not said here.
+    /// Returns true if the reason is libfabric's provider: nothing else counts then.
+    [[nodiscard]] bool of_provider() const;
+    /// Takes over what is not said here, and all of it from a provider.
     void add(const NetworkSigns& other);
     /// Returns OtherNet if nothing is said, or both.
     [[nodiscard]] NcclTransport transport() const;
@@ -177,7 +179,7 @@ private:
     bool take_info(std::string_view text, bool cut, NameBudget& budget);
     bool take_connection(std::string_view text, bool cut, NameBudget& budget);
     void take_edge(std::string_view text, NameBudget& budget);
-    void take_signs(std::string_view text);
+    void take_signs(std::string_view text, bool cut);
     [[nodiscard]] NetworkSigns signs_of(bool gpu_direct) const;
     void count_unclear(const JobSigns& job, NcclNames& notes);
     void take_devices(std::string_view text, NameBudget& budget);

@@ -19,6 +19,7 @@ constexpr std::size_t longest_name = 64; // of an HCA (the kernel's IB_DEVICE_NA
 constexpr std::size_t most_merged = 64;
 
 constexpr const char* ambiguous = "?";
+constexpr std::string_view of_provider_words = "its provider";
 
 bool take_front(std::string_view& text, std::string_view word) {
     if (!text.starts_with(word)) {
@@ -254,14 +255,22 @@ std::optional<QueuePair> parse_queue_pair(std::string_view text) {
     return pair;
 }
 
-/// Returns "efa" of "NET/OFI Selected Provider is efa (found 16 nics)".
-std::optional<std::string_view> parse_provider(std::string_view text) {
+/// Returns "mlx5_0" of "NET/IB : GPU Direct RDMA Enabled for HCA 0 'mlx5_0'" (NCCL src/graph/paths.cc,
+/// ncclTopoCheckGdr, and older ones; also "(DMABUF) enabled"); empty if there is none.
+std::string_view parse_gpu_direct_device(std::string_view text) {
+    const bool found = take_through(text, "GPU Direct RDMA ") && take_through(text, " for HCA ") && take_number(text) &&
+                       take_front(text, " '");
+    return found ? text.substr(0, text.find('\'')) : "";
+}
+
+/// Returns "efa" of "NET/OFI Selected Provider is efa (found 16 nics)", which ends behind "efa" before 1.5.
+std::optional<std::string_view> parse_provider(std::string_view text, bool cut) {
     if (!text.starts_with("NET/OFI") ||
         (!take_through(text, "Selected Provider is ") && !take_through(text, "Selected provider is "))) {
         return std::nullopt;
     }
     const auto provider = text.substr(0, text.find_first_of(" ,("));
-    return is_name(provider) && provider.size() < text.size() ? std::optional(provider) : std::nullopt;
+    return is_name(provider) && (!cut || provider.size() < text.size()) ? std::optional(provider) : std::nullopt;
 }
 
 } // namespace
@@ -296,7 +305,15 @@ void NameBudget::add(NcclNames& list, std::string_view name) {
     }
 }
 
+bool NetworkSigns::of_provider() const {
+    return (rdma.empty() ? sockets : rdma).starts_with(of_provider_words);
+}
+
 void NetworkSigns::add(const NetworkSigns& other) {
+    if (!other.empty() && of_provider() != other.of_provider()) {
+        *this = other.of_provider() ? other : *this;
+        return;
+    }
     rdma = rdma.empty() ? other.rdma : rdma;
     sockets = sockets.empty() ? other.sockets : sockets;
 }
@@ -355,8 +372,11 @@ bool LogProcess::take_info(std::string_view text, bool cut, NameBudget& budget) 
         take_merged(*merged, budget);
     } else if (const auto name = parse_libfabric_device(text); is_name(name)) {
         budget.add(facts_.hcas, name);
+    } else if (const auto shown = parse_gpu_direct_device(text);
+               !cut && text.find("Socket") == std::string_view::npos) {
+        take_merged(shown, budget);
     }
-    take_signs(text);
+    take_signs(text, cut);
     return false;
 }
 
@@ -397,11 +417,11 @@ void LogProcess::take_edge(std::string_view text, NameBudget& budget) {
     }
 }
 
-void LogProcess::take_signs(std::string_view text) {
-    if (const auto provider = parse_provider(text)) {
+void LogProcess::take_signs(std::string_view text, bool cut) {
+    if (const auto provider = parse_provider(text, cut)) {
         provider_.reset();
         if (const auto transport = transport_of_provider(*provider); transport != NcclTransport::OtherNet) {
-            provider_.emplace().of(transport) = format_text("its provider is {}", *provider);
+            provider_.emplace().of(transport) = format_text("{} is {}", of_provider_words, *provider);
         }
     } else if (const auto* const library = names_plugin(text) ? find_library(text) : nullptr) {
         signs_.of(*library->transport) = format_text("its plugin is {}", library->name);
@@ -428,19 +448,19 @@ bool LogProcess::take_communicator(std::string_view text) {
 }
 
 void LogProcess::take_devices(std::string_view text, NameBudget& budget) {
+    // "NET/IB: [1] mlx5_1:uverbs1:1/RoCE" counts libibverbs' devices, of which NCCL may leave some out.
+    const bool has_indices = !text.starts_with("NET/IB: [");
     while (const auto device = next_device(text)) {
-        const auto known = devices_.find(device->index);
-        if (known == devices_.end()) {
-            if (budget.may_add(devices_.size())) {
-                devices_.emplace(device->index, printable(device->name));
-            }
-        } else if (known->second != device->name) {
-            // One line uses this index for a merged device, another for a port (NCCL 2.20 to 2.23).
-            known->second = std::string(ambiguous);
-        }
         budget.add(facts_.hcas, format_text("{}:{}", device->name, device->port));
         if (!has_network_) {
             signs_.rdma = "its devices are HCAs";
+        }
+        const auto known = devices_.find(device->index);
+        if (has_indices && known != devices_.end() && known->second != device->name) {
+            // One line uses this index for a merged device, another for a port (NCCL 2.20 to 2.23).
+            known->second = std::string(ambiguous);
+        } else if (has_indices && known == devices_.end() && budget.may_add(devices_.size())) {
+            devices_.emplace(device->index, printable(device->name));
         }
     }
 }
@@ -500,13 +520,14 @@ void LogProcess::count_unclear(const JobSigns& job, NcclNames& notes) {
     constexpr std::size_t most_notes = 16;
     for (const auto& [network, counts] : unclear_) {
         const auto own = signs_of(counts[1] > 0);
-        const auto& signs = own.empty() ? job.find(network)->second : own;
+        const auto& others = job.find(network)->second;
+        const auto& signs = own.empty() || (others.of_provider() && !own.of_provider()) ? others : own;
         const auto transport = signs.transport();
         const bool rdma = transport == NcclTransport::Rdma;
         connections(transport) += counts[0];
         connections(rdma ? NcclTransport::RdmaGdr : transport) += counts[1];
         const auto& reason = rdma ? signs.rdma : signs.sockets;
-        const bool is_usual = find_network(network) != nullptr && reason.starts_with("its provider");
+        const bool is_usual = find_network(network) != nullptr && signs.of_provider();
         if (transport != NcclTransport::OtherNet && !is_usual && notes.size() < most_notes) {
             notes.insert(format_text("network {} counts as {}: {}", network, rdma ? "RDMA" : "sockets", reason));
         }

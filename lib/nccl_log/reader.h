@@ -116,6 +116,9 @@ struct LogEvidence {
     friend bool operator==(const LogEvidence&, const LogEvidence&) = default;
 };
 
+/// Returns true for one of LogEvidence::causes that comes of a transfer over RDMA: there was a connection.
+bool is_of_transfer(std::string_view cause);
+
 /// Summarizes a log, of one node's processes or of all.
 LogEvidence summary(const NcclLog& log);
 

@@ -93,6 +93,10 @@ TEST(LogVerdict, RdmaThatFailedIsMixed) {
     const auto verdict = [](const std::string& text) { return judge_log(summary(test::read_log(text))).verdict; };
     EXPECT_EQ(verdict(connection + "n1:1:1 [0] transport/net_ib.cc:95 NCCL WARN " + lost), Verdict::Mixed);
     EXPECT_EQ(verdict(connection + "n1:1:1 [0] NCCL INFO " + lost), Verdict::Used); // NCCL goes on
+    // A completion is one of RDMA, whether the log has its connection or not.
+    const std::string warning = "n1:1:1 [0] transport/net_ib.cc:95 NCCL WARN " + lost;
+    EXPECT_EQ(verdict(warning), Verdict::Mixed);
+    EXPECT_EQ(verdict("n1:1:1 [0] NCCL INFO Using network IB\n" + warning), Verdict::Mixed);
 }
 
 TEST(LogVerdict, SocketsThatAreChosenNeedNoConnection) {

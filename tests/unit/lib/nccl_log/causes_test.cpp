@@ -50,6 +50,9 @@ TEST(NcclLogCauses, Information) {
          "local GID index 2, local GID ::ffff:10.0.0.1, remote GID ::ffff:10.0.0.2, retrying 1/35 after 100 msec",
          "a queue pair could not reach its peer's GID"},
         {"NET/IB : mlx5_0:1 Got async event : port error", "a port of an HCA went down"},
+        {"NET/Plugin : Plugin load returned 11 : /lib/libc.so.6: version `GLIBC_2.32' not found (required by "
+         "/opt/lib/libnccl-net.so) : when loading libnccl-net.so",
+         "the network plugin could not be loaded, because it needs a newer C"},
         {"NET/OFI Could not turn CUDA off, disabling GDR", "GPUDirect RDMA is off: libfabric"},
         {"NET/OFI Simple protocol alone: GDR not supported", "GPUDirect RDMA is off: libfabric"},
     };
@@ -117,7 +120,11 @@ TEST(NcclLogCauses, Warnings) {
         {"NET/IB : Got completion from peer 10.0.0.2<4711> with status=13 opcode=0", "a peer was not ready"},
         {"NET/IB : Got completion from peer 10.0.0.2<4711> with status=4 opcode=0", "memory was not registered as"},
         {"NET/IB : Got completion from peer 10.0.0.2<4711> with status=10 opcode=0", "a peer's memory could not be"},
-        {"NET/IB : Got completion from peer 10.0.0.2<4711> with status=9 opcode=0", "a transfer over RDMA failed"},
+        {"NET/IB : Got completion from peer 10.0.0.2<4711> with status=9 opcode=0", "a peer refused a transfer"},
+        {"NET/IB : Got completion from peer 10.0.0.2<4711> with status=11 opcode=0", "a transfer over RDMA failed"},
+        {"NET/IB : Got async event : local access violation work queue error", "a queue pair of an HCA failed"},
+        {"NET/IB : Got async event : local catastrophic error", "an HCA reported a fatal error"},
+        {"NET/IB : Got async event : CQ error", "an HCA reported a fatal error"},
         {"NET/IB : Got completion from peer 10.0.0.2<4711> with status=", "a transfer over RDMA failed"},
         {"NET/IB : Got completion from peer 10.0.0.2<4711> with status=5 opcode=0 len=0", "a transfer was given up"},
         {"NET/IB : Got completion from peer 10.0.0.2<4711> with status=IBV_WC_WR_FLUSH_ERR(5) opcode=0",
@@ -251,6 +258,10 @@ TEST(NcclLogCauses, ConsequencesGiveWayToWhatExplainsThem) {
     NcclCauses causes = {{left, 7}, {lost, 1}};
     drop_consequences(causes);
     EXPECT_EQ(causes, (NcclCauses{{lost, 1}}));
+    const std::string plugin(*nccl_cause("NET/OFI aws-ofi-nccl initialization failed", true));
+    causes = {{plugin, 1}, {std::string(*nccl_cause("NET/IB : No device found.", false)), 1}};
+    drop_consequences(causes);
+    EXPECT_EQ(causes, (NcclCauses{{plugin, 1}})); // EFA has no such device
     causes = {{left, 7}, {std::string(no_peer_memory_cause), 1}};
     drop_consequences(causes);
     EXPECT_EQ(causes.size(), 2U); // a slow path closes no connection

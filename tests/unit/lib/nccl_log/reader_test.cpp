@@ -115,7 +115,10 @@ TEST(NcclLog, NetworksDevicesAndGids) {
         {"NET/IB : Using [0]mlx5_0:1/RoCE [1]mlx5_1:1/RoCE [2]mlx5_", "mlx5_0:1, mlx5_1:1"},
         {"NET/IB: [0] mlx5_0:uverbs0:1/RoCE provider=Mlx5 speed=400000 context=0x55 pciPath=/sys/x ar=0", "mlx5_0:1"},
         {"NET/IB : Made virtual device [3] name=mlx5_0+mlx5_2 speed=800000 ndevs=2", "mlx5_0, mlx5_2"},
-        {"NET/IB : GPU Direct RDMA Enabled for HCA 0 'mlx5_0'", ""},
+        {"NET/IB : GPU Direct RDMA Enabled for HCA 0 'mlx5_0'", "mlx5_0"},
+        {"GPU Direct RDMA (DMABUF) enabled for HCA 1 'roce0+roce1'", "roce0, roce1"},
+        {"NET/OFI : GPU Direct RDMA Enabled for HCA 0 'cxi0'", "cxi0"},
+        {"NET/Socket : GPU Direct RDMA Disabled for HCA 0 'eth0'", ""},
         {"NET/Socket : Using [0]eth0:10.0.0.1<0> [1]docker0:172.17.0.1<0>", ""},
         {"NET/IB: Dev 0 Port 1 qpn 257 mtu 3 GID 3 (0/100000AFFFF0000)", "HCA 0:1 index 3 10.0.0.1"},
         {"NET/IB: Dev 0 Port 1 qpn 257 mtu 3 query_ece={supported=1, vendor_id=0x15b3, options=0x3, comp_mask=0x0} "
@@ -156,6 +159,18 @@ TEST(NcclLog, QueuePairsAreNamedByTheDevicesOfTheProcess) {
     EXPECT_EQ(facts_of(log.processes.at(0)), "mlx5_0:1, mlx5_1:1, mlx5_7:1; mlx5_1:1 index 3 10.0.0.1");
 }
 
+TEST(NcclLog, NumbersOfLibibverbsDevicesNameNoQueuePairs) {
+    const auto of = [](const std::string& using_line) {
+        const auto log =
+            read_log(std::string(info) + "NET/IB: [1] mlx5_1:uverbs1:1/RoCE provider=Mlx5\n" + using_line + info +
+                     "NET/IB: NCCL Dev 0 IbDev 1 Port 1 qpn 257 mtu 3 GID 3 (0/100000AFFFF0000) x\n");
+        return facts_of(log.processes.at(0));
+    };
+    EXPECT_EQ(of(""), "mlx5_1:1; HCA 1:1 index 3 10.0.0.1");
+    EXPECT_EQ(of(std::string(info) + "NET/IB : Using [0]mlx5_1:1/RoCE [1]mlx5_3:1/RoCE ; OOB e:1<0>\n"),
+              "mlx5_1:1, mlx5_3:1; mlx5_3:1 index 3 10.0.0.1");
+}
+
 TEST(NcclLog, AnIndexOfTwoDevicesNamesNone) {
     const auto log = read_log(
         std::string(info) + "NET/IB : Using [0]={[0] mlx5_0:1/RoCE, [1] mlx5_1:1/RoCE} [1]mlx5_7:1/IB ; OOB e:1<0>\n" +
@@ -180,6 +195,7 @@ TEST(NcclLog, LibfabricIsWhatItsProviderIs) {
     EXPECT_EQ(with("NET/OFI Selected Provider is verbs;ofi_rxm (found 2 nics)"), networks + "rdma 1, gdr 1");
     EXPECT_EQ(with("NET/OFI Selected Provider is tcp;ofi_rxm (found 2 nics)"), networks + "socket 2");
     EXPECT_EQ(with("NET/OFI Selected Provider is sockets (found 2 nics)"), networks + "socket 2");
+    EXPECT_EQ(with("NET/OFI Selected Provider is efa"), networks + "rdma 1, gdr 1"); // aws-ofi-nccl before 1.5
     // Without a provider, GPUDirect speaks for the network that has it.
     EXPECT_EQ(with("NET/OFI Selected Provider is e"), networks + "gdr 1, other 1");
     EXPECT_EQ(with("NET/OFI Initializing"), networks + "gdr 1, other 1");
@@ -261,6 +277,13 @@ TEST(NcclLog, WhatOneProcessSaysOfItsNetworkHoldsForAll) {
     EXPECT_EQ(of("NET/OFI Initializing", efa), "Libfabric; gdr 1 | Libfabric; rdma 1");
     EXPECT_EQ(of(efa, tcp), "Libfabric; gdr 1 | Libfabric; socket 1"); // its own word counts first
     EXPECT_EQ(of("NET/OFI Initializing", "NET/OFI Initializing"), "Libfabric; gdr 1 | Libfabric; rdma 1");
+    // A provider counts before what speaks for RDMA alone, and needs no note.
+    EXPECT_EQ(of("NET/OFI Initializing", tcp), "Libfabric; socket 1 | Libfabric; socket 1");
+    const auto direct =
+        read_log("n01:100:1 [0] NCCL INFO Channel 00/0 : 0[0] -> 1[0] [send] via NET/Libfabric/0/GDRDMA\n"
+                 "n02:100:1 [0] NCCL INFO " +
+                 efa + "\nn02:100:1 [0] NCCL INFO Channel 00/0 : 0[0] -> 1[0] [receive] via NET/Libfabric/0/GDRDMA\n");
+    EXPECT_TRUE(direct.notes.empty());
     // Also the word of a process that has no connection of its own.
     const auto log = read_log("n01:100:1 [0] NCCL INFO NET/OFI Selected Provider is cxi (found 4 nics)\n"
                               "n01:100:1 [0] NCCL INFO Using network AWS Libfabric\n"
