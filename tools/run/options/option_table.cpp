@@ -253,7 +253,8 @@ Result<decltype(most)> parse_count(std::string_view text) {
 /// The text is "1" for a flag on the command line; in PET_*, torchrun accepts 0 and 1.
 template<auto member, bool meaning = true>
 Result<void> set_flag(OptionTarget& target, const GivenOption& given) {
-    member_of(target.options, member) = (given.text == "1") == meaning;
+    const bool set = given.text == "1";
+    member_of(target.options, member) = meaning ? set : !set;
     return check_word(given, {"0", "1"});
 }
 
