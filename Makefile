@@ -5,6 +5,7 @@
 # their source, products in build/. A build folder elsewhere (mkdir b && cd b && ../configure && make) has a Makefile of
 # one line that includes this one; every path to a source therefore starts with $(srcdir).
 
+comma := ,
 srcdir := $(patsubst %/,%,$(dir $(lastword $(MAKEFILE_LIST))))
 MAKEFLAGS += -rR --no-print-directory
 .DELETE_ON_ERROR:
@@ -46,7 +47,10 @@ warnings := -Wall -Wextra -Wshadow -Wconversion -Wsign-conversion -Wformat=2 \
 # Sanitizers replace the run-time checks of the C library. (Some compilers predefine _FORTIFY_SOURCE, hence -U.)
 hardening := -fstack-protector-strong $(if $(SANITIZERS),,-U_FORTIFY_SOURCE -D_FORTIFY_SOURCE=2)
 # The check of virtual tables opens a pipe, and takes it for a fault when descriptors have run out, as they do in tests.
-sanitize := $(if $(SANITIZERS),-fsanitize=$(SANITIZERS) -fno-sanitize=vptr -fno-sanitize-recover=all -fno-omit-frame-pointer)
+# clang++ adds the fuzzer's probes, so that the fuzz tests link the same objects.
+can_fuzz := $(and $(SANITIZERS),$(findstring clang,$(CXX)),$(FUZZ_CXX))
+sanitize := $(if $(SANITIZERS),-fsanitize=$(SANITIZERS)$(if $(can_fuzz),$(comma)fuzzer-no-link) -fno-sanitize=vptr \
+	-fno-sanitize-recover=all -fno-omit-frame-pointer)
 
 cppflags = -I. -I$(srcdir) -DSYSCONFDIR='"$(sysconfdir)"' -DBINDIR='"$(bindir)"' $(SLURM_CPPFLAGS) $(LIBNL_CPPFLAGS) $(CPPFLAGS)
 cxxflags = -std=c++20 $(warnings) $(hardening) -fmacro-prefix-map=$(srcdir)/= $(CXXFLAGS)
@@ -81,7 +85,7 @@ objects = $(patsubst %.cpp,build/obj/%.o,$(filter $1/%.cpp,$(everything)))
 # These two files change when what they hold does. (A package brings headers with old dates, hence Slurm's number.)
 compiler_version = $(shell $(CXX) --version 2> /dev/null | head -n 1)
 slurm_number = $(shell grep -hs 'define SLURM_VERSION_NUMBER' $(SLURM_PREFIX)/include/slurm/slurm*.h)
-build/flags: text = $(compiler_version) $(CXX) $(PRECOMPILED) $(fast) $(FUZZ_CXX) $(cppflags) $(cuda_flags) $(cxxflags) $(hidden_code) $(ldflags) $(own_cxx_library) $(LIBS) $(slurm_number)
+build/flags: text = $(compiler_version) $(CXX) $(PRECOMPILED) $(fast) $(cppflags) $(cuda_flags) $(cxxflags) $(hidden_code) $(ldflags) $(own_cxx_library) $(LIBS) $(slurm_number)
 build/sources: text = $(everything)
 build/flags build/sources: FORCE
 	@mkdir -p $(@D)
@@ -90,7 +94,7 @@ build/flags build/sources: FORCE
 # --- Compile and link -----------------------------------------------------------------------------------------------
 compile = $(CXX) $(cppflags) $(cxxflags) $(sanitize)
 # C++ library headers take most of the compile time. Those that most files include are precompiled once with each
-# folder's flags. `make PRECOMPILED=no`, as in the virtual machines' builds, finds missing includes.
+# folder's flags. `make PRECOMPILED=no`, as in the build for the newest virtual machines, finds missing includes.
 # (lib/base/format.cpp includes fmt in a way of its own.)
 precompiled_suffix := $(if $(findstring clang,$(CXX)),pch,gch)
 precompiled_folders := $(if $(filter no,$(PRECOMPILED)),,lib plugin tools tests)
@@ -215,24 +219,14 @@ $(call objects,tests/unit) $(call objects,tests/spank): | gtest
 gtest:
 	@[ -n "$(HAVE_GTEST)" ] || { echo "configure found no GoogleTest: 'sudo make deps-check' installs it"; exit 1; }
 
-# One libFuzzer program for each tests/fuzz/*.cpp. The library is compiled again for it, with the fuzzer's probes in, and
-# of the command what reads text of strangers.
-fuzzers := $(if $(FUZZ_CXX),$(patsubst tests/fuzz/%.cpp,build/tests/fuzz/%,$(call sources,tests/fuzz)))
-fuzz_tools := $(call sources,tools/run/options) $(addprefix tools/,bench/rank/order.cpp \
-	bench/rank_layout.cpp common/command_line.cpp common/print.cpp common/process.cpp measure/rails.cpp \
-	measure/channel.cpp pairs/order.cpp run/failure/report.cpp run/output/line_splitter.cpp verbs/address.cpp)
-fuzz_sources := $(call sources,lib) $(fuzz_tools)
-fuzz_library = $(patsubst %.cpp,build/obj/for-fuzz/%.o,$(fuzz_sources))
-fuzz: $(fuzzers) ## build the fuzz tests (clang++)
+# One libFuzzer program for each tests/fuzz/*.cpp, in a build with clang++'s sanitizers (tests/run-check makes build-asan).
+fuzzers := $(if $(can_fuzz),$(patsubst %.cpp,build/%,$(call sources,tests/fuzz)))
+fuzz: $(fuzzers) ## build the fuzz tests (in build-asan, which `make check STAGES=fuzz` configures)
+	@[ -n "$(can_fuzz)" ] || { echo "fuzz tests need ./configure CXX=clang++ --enable-asan; 'make check STAGES=fuzz' does it"; exit 1; }
 
-fuzz_compile = $(FUZZ_CXX) $(cppflags) -std=c++20 -O1 -gline-tables-only -fsanitize=fuzzer-no-link,address
-build/obj/for-fuzz/%.o: $(srcdir)/%.cpp build/flags
+$(fuzzers): build/%: build/obj/%.o $(commands) $(library) build/sources
 	@mkdir -p $(@D)
-	$(call say,FUZZ,$*.cpp)$(fuzz_compile) -MMD -MP -c -o $@ $<
-
-$(fuzzers): build/tests/fuzz/%: build/obj/for-fuzz/tests/fuzz/%.o $(fuzz_library)
-	@mkdir -p $(@D)
-	$(call say,LINK,$@)$(FUZZ_CXX) -fsanitize=fuzzer,address -o $@ $^ $(LIBS)
+	$(call say,LINK,$@)$(CXX) $(ldflags) -fsanitize=fuzzer -o $@ $(filter %.o %.a,$^) $(LIBS)
 
 # `make check STAGES="unit spank"` runs only these; they are in tests/run-check. Some send signals, which must not be
 # ignored from the start as nohup and `&` have it.

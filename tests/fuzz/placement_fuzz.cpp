@@ -52,7 +52,7 @@ void check_lists(std::string_view text) {
     if (const auto set = CpuSet::parse_list(text)) {
         check_set(*set, text);
     }
-    for (const std::size_t ranks : {1, 2, 3, 8}) {
+    for (const std::size_t ranks : {1U, 2U, 3U, 8U}) {
         const auto masks = read_masks(text, ranks);
         require(!masks || masks->size() == ranks, "a mask for each rank", text);
         require(!masks || read_masks(write_masks(*masks), ranks) == masks, "masks are read as they are written", text);
