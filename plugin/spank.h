@@ -43,6 +43,20 @@ extern spank_err_t spank_prepend_task_argv(spank_t spank, int argc, const char* 
 
 namespace rdma_nccl {
 
+/// A job as slurm_load_job() wants it named: by its number, since 26.05 by a step id (slurm.h).
+struct JobName {
+    std::uint32_t job_id = 0;
+
+    operator std::uint32_t() const { return job_id; }
+    operator slurm_step_id_t() const {
+        slurm_step_id_t id{}; // without the sluid that it has since 24.11
+        id.job_id = job_id;
+        id.step_id = NO_VAL;
+        id.step_het_comp = NO_VAL;
+        return id;
+    }
+};
+
 /// A spank_t, valid for one callback.
 class SpankHandle {
 public:

@@ -67,7 +67,7 @@ using Jobs = std::unique_ptr<job_info_msg_t, decltype(&slurm_free_job_info_msg)>
 Jobs load_job(std::uint32_t job_id, std::uint16_t flags) {
     job_info_msg_t* message = nullptr;
     const bool can_ask = slurm_load_job != nullptr && slurm_free_job_info_msg != nullptr;
-    const bool good = can_ask && slurm_load_job(&message, job_id, flags) == SLURM_SUCCESS;
+    const bool good = can_ask && slurm_load_job(&message, JobName{job_id}, flags) == SLURM_SUCCESS;
     return {good ? message : nullptr, slurm_free_job_info_msg};
 }
 
