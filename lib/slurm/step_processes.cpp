@@ -23,19 +23,39 @@ std::optional<std::uint32_t> job_number(std::string_view text) {
     return job && *job > 0 ? job : std::nullopt;
 }
 
-std::optional<StepName> step_of_path(std::string_view path) {
+/// Returns true for a job's SLUID as Slurm writes it: "sEKNKTV3WPV500" (print_sluid() in sluid.c, 26.05).
+bool is_sluid(std::string_view text) {
+    return text.size() == 14 && text.starts_with('s') &&
+           text.find_first_not_of("0123456789ABCDEFGHJKMNPQRSTVWXYZ", 1) == std::string_view::npos;
+}
+
+/// A cgroup below that of a job. All are parts of the path.
+struct JobCgroup {
+    std::string_view path; ///< of the step, else of the job
+    std::string_view job;  ///< "job_12", or the SLUID
+    std::string_view step; ///< "0"; empty: the cgroup is not below a step
+};
+
+/// Parses the outermost job: cgroups below a step are made by its own processes.
+std::optional<JobCgroup> parse_job_cgroup(std::string_view path) {
     const auto parts = split(path, '/');
-    for (auto part = parts.begin(); part != parts.end(); ++part) {
-        const auto word = behind(*part, "job_");
-        const auto job = word ? job_number(*word) : std::nullopt;
-        if (!job) {
-            continue;
-        }
-        const auto next = part + 1;
-        const auto step = next != parts.end() ? behind(*next, "step_") : std::nullopt;
-        return StepName{*job, step ? printable(*step, 24) : std::string()};
+    const auto part = std::ranges::find_if(parts, [](std::string_view each) {
+        return is_sluid(each) || job_number(behind(each, "job_").value_or(""));
+    });
+    if (part == parts.end()) {
+        return std::nullopt;
     }
-    return std::nullopt;
+    const auto next = part + 1;
+    const auto step = next != parts.end() ? behind(*next, "step_") : std::nullopt;
+    const auto end = step ? *next : *part;
+    return JobCgroup{path.substr(0, static_cast<std::size_t>(end.data() + end.size() - path.data())), *part,
+                     step.value_or("")};
+}
+
+std::optional<StepName> step_of_path(std::string_view path) {
+    const auto cgroup = parse_job_cgroup(path);
+    const auto job = job_number(behind(cgroup ? cgroup->job : "", "job_").value_or(""));
+    return job ? std::optional(StepName{*job, printable(cgroup->step, 24)}) : std::nullopt;
 }
 
 /// Returns true for the step with this number and for each component of a heterogeneous one.
@@ -69,6 +89,26 @@ bool is_step_daemon(const SysRoot& root, pid_t pid) {
 std::optional<StepName> step_of_daemon(const SysRoot& root, pid_t pid) {
     const auto words = file_of(root, pid, "cmdline");
     return parse_step_title(words.substr(0, words.find('\0')));
+}
+
+/// Returns the step of a process whose cgroup names the job by its SLUID: cgroup/v2 of Slurm 26.05 does, unless
+/// CgroupJobIdPaths is set (cgroup_v2.c). Beside the cgroup of the tasks is that of slurmstepd, whose title has the job.
+std::optional<StepName> step_of_sluid(const SysRoot& root, std::string_view cgroups) {
+    for (const auto line : split(cgroups, '\n')) {
+        const auto path = behind(line, "0::"); // of cgroup v2 (cgroups(7))
+        const auto cgroup = path ? parse_job_cgroup(*path) : std::nullopt;
+        if (!cgroup || !is_sluid(cgroup->job)) {
+            continue;
+        }
+        const auto pids = root.read(format_text("/sys/fs/cgroup{}/slurm/cgroup.procs", cgroup->path)).value_or("");
+        for (const auto word : split_words(pids)) {
+            const auto pid = parse_number<pid_t>(word);
+            if (auto step = pid && is_step_daemon(root, *pid) ? step_of_daemon(root, *pid) : std::nullopt) {
+                return step;
+            }
+        }
+    }
+    return std::nullopt;
 }
 
 /// Returns true if root's slurmstepd of the step is above the process. Its name and title alone prove nothing, because
@@ -177,7 +217,9 @@ ProcessIdentity StepProcesses::identify(const SysRoot& root, pid_t pid) const {
     if (ancestor > 0 && (contains(ancestors, ancestor) || process == ancestor)) {
         return {ProcessOwner::Step, name};
     }
-    auto step = parse_step_cgroups(file_of(root, process, "cgroup"));
+    const auto cgroups = file_of(root, process, "cgroup");
+    auto step = parse_step_cgroups(cgroups);
+    step = step ? step : step_of_sluid(root, cgroups);
     if (const auto daemon = step ? std::nullopt : nearest_step_daemon(root, ancestors)) {
         step = step_of_daemon(root, *daemon);
     }

@@ -155,7 +155,8 @@ TEST(StepOfCgroups, WhatATaskMakesBelowIsItsOwn) {
 TEST(StepOfCgroups, NoStep) {
     for (const char* text :
          {"", "0::/", "0::/user.slice/user-1000.slice", "0::/x/job_/step_0", "0::/job_x/step_0", "0::/job_0/step_0",
-          "0::/job_99999999999/step_1", "0::/my_job_12/step_0", "\n\n/", "0::/job_-1"}) {
+          "0::/job_99999999999/step_1", "0::/my_job_12/step_0", "\n\n/", "0::/job_-1",
+          "0::/system.slice/slurmstepd.scope/sEKNKTV3WPV500/step_0/user/task_0/job_99/step_1"}) {
         EXPECT_EQ(parse_step_cgroups(text), Step()) << text;
     }
 }
@@ -220,6 +221,24 @@ TEST_F(StepProcessesTest, ByParents) {
     EXPECT_EQ(identify(33), (ProcessIdentity{own, "ib_write_bw"})) << "slurmstepd's title";
     EXPECT_EQ(identify(50), (ProcessIdentity{other, "job 13 step batch"})) << "a name with a parenthesis and blanks";
     EXPECT_EQ(identify(50, {12, 0, 20}).owner, other);
+}
+
+/// A process that slurmstepd is no longer above, under Slurm 26.05.
+TEST_F(StepProcessesTest, ByTheDaemonBesideItsCgroup) {
+    const std::string step = "/system.slice/slurmstepd.scope/sEKNKTV3WPV500/step_0";
+    process(34, 1, "python3", "0::" + step + "/user/task_0", "python3");
+    EXPECT_EQ(identify(34).owner, ProcessOwner::System) << "nothing is known of that cgroup";
+    process(21, 20, "prolog", "0::" + step + "/slurm", "slurmstepd: [99.0]");
+    tree_.file("/sys/fs/cgroup" + step + "/slurm/cgroup.procs", "21\n20\n");
+    EXPECT_EQ(identify(34), (ProcessIdentity{own, "python3"}));
+    EXPECT_EQ(identify(34, {13, 0, 0}), (ProcessIdentity{other, "job 12 step 0"}));
+    process(35, 1, "python3", "0::" + step + "/user/task_0/job_99/step_1", "python3");
+    EXPECT_EQ(identify(35).owner, own) << "what a task makes below is its own";
+    for (const auto* const job : {"sEKNKTV3WPV50", "sEKNKTV3WPV50o", "SEKNKTV3WPV500"}) { // no SLUIDs
+        process(36, 1, "python3", format_text("0::/{}/step_0/user", job), "python3");
+        tree_.file(format_text("/sys/fs/cgroup/{}/step_0/slurm/cgroup.procs", job), "20\n");
+        EXPECT_EQ(identify(36).owner, ProcessOwner::System) << job;
+    }
 }
 
 TEST_F(StepProcessesTest, AThreadIsItsProcess) {
