@@ -25,7 +25,8 @@ CHECKOUT = os.path.dirname(os.path.dirname(HERE))
 DEPS = os.path.join(CHECKOUT, "build-aux", "deps")
 GUEST = os.path.join(HERE, "guest")
 HOOK = os.path.join(HERE, "complete-root")
-DEFAULT_SUITES = ("bookworm", "trixie")  # Slurm 22.05 and 24.11, Linux 6.1 and 6.12
+# Slurm 22.05 and 24.11, Linux 6.1 and 6.12. Also possible: testing (Slurm 26.05, Linux 7.2), which changes by itself.
+DEFAULT_SUITES = ("bookworm", "trixie")
 CANNOT_BE_HAD = 77  # the exit status of who finds that packages are out of reach
 
 # Beside the packages that the project is built with (build-aux/deps --list).
