@@ -129,16 +129,19 @@ Result<void> read_slot(const GidTable& table, const std::string& slot, unsigned 
     return {};
 }
 
-/// Reads slots in order until all expected entries are found. Returns false if some are missing or unreadable.
-bool read_until_enough(const GidTable& table, const ExpectedGids& expected, Port& port, Notes& notes) {
+/// Reads slots in order, until all expected entries are found or one cannot be read. Returns true if that is enough: at
+/// the latest behind the last slot of a live table, as the kernel makes a file for each number up to the table's length
+/// (drivers/infiniband/core/sysfs.c). A copied one may have gaps.
+bool read_in_order(const GidTable& table, bool is_live, const std::optional<ExpectedGids>& expected, Port& port,
+                   Notes& notes) {
     while (port.gid_table_length < max_slots) {
         const auto index = static_cast<unsigned>(port.gid_table_length);
         const auto before = port.gids.size();
-        if (!read_slot(table, std::to_string(index), index, port, notes)) {
-            return false;
+        if (const auto read = read_slot(table, std::to_string(index), index, port, notes); !read) {
+            return is_live && index > 0 && read.error().os_error == ENOENT;
         }
         port.gid_table_length = index + 1;
-        if (port.gids.size() > before && are_all_in(port.gids, expected)) {
+        if (expected && port.gids.size() > before && are_all_in(port.gids, *expected)) {
             return true;
         }
     }
@@ -149,7 +152,10 @@ void read_gids(const SysRoot& root, const std::string& port_path, Port& port,
                const std::optional<ExpectedGids>& expected, Notes& notes) {
     const GidTable table{root.directory(port_path + "/gids"), root.directory(port_path + "/gid_attrs/types"),
                          root.directory(port_path + "/gid_attrs/ndevs")};
-    if (table.values && expected && read_until_enough(table, *expected, port, notes)) {
+    if (!table.values && !root.exists(port_path)) {
+        return; // it has disappeared since, or read_port() has noted why it cannot be read
+    }
+    if (table.values && read_in_order(table, root.is_live(), expected, port, notes)) {
         return;
     }
     const auto slots = table.values ? table.values->list() : tl::unexpected(table.values.error());
@@ -176,9 +182,6 @@ void read_gid_tables(const SysRoot& root, Hca& hca, const std::vector<Netdev>* n
     constexpr std::size_t max_netdevs = 1024;
     for (auto& port : hca.ports) {
         const auto path = format_text("/sys/class/infiniband/{}/ports/{}", hca.name, port.number);
-        if (!root.exists(path)) {
-            continue; // it has disappeared since, or read_port() has noted why it cannot be read
-        }
         Notes notes;
         read_gids(root, path, port, netdevs ? std::optional(expected_gids(*netdevs, hca, port)) : std::nullopt, notes);
         append(port.problems, notes.take());

@@ -87,10 +87,10 @@ bool is_number(const std::string& text) {
 
 /// Puts numbers before other names, by value (the kernel writes no leading zeros: the shorter is the smaller).
 void sort_naturally(std::vector<std::string>& names) {
-    std::ranges::sort(names, {}, [](const std::string& name) {
-        const bool other = !is_number(name);
-        return std::tuple(other, other ? 0 : name.size(), std::string_view(name));
-    });
+    const auto others = std::ranges::partition(names, is_number);
+    std::ranges::sort(names.begin(), others.begin(), {},
+                      [](const std::string& name) { return std::tuple(name.size(), std::string_view(name)); });
+    std::ranges::sort(others);
 }
 
 Result<std::vector<std::string>> list_fd(UniqueFd fd, std::string_view path) {

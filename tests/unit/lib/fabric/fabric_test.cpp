@@ -9,8 +9,12 @@
 #include <fcntl.h>
 #include <filesystem>
 #include <gtest/gtest.h>
+#include <sched.h>
 #include <string>
+#include <sys/mount.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
 #include <vector>
 
 namespace rdma_nccl {
@@ -129,6 +133,36 @@ TEST(ReadFabric, TypesThatCannotBeReadAreNotesOfTheirEntry) {
     EXPECT_EQ(gids[2].type_problem, TypeProblem::Strange);
     EXPECT_EQ(gids[2].type_text, "RoCE v7");
     EXPECT_EQ(gids[3].type, GidType::RoceV2);
+}
+
+/// Reads the tree's /sys in place of this machine's, as that of a live one. Returns the length of its only GID table,
+/// or 0 if this process may not hide /sys.
+int live_table_length(const std::filesystem::path& sys) {
+    if (::unshare(CLONE_NEWNS) != 0 || ::mount("none", "/", nullptr, MS_REC | MS_PRIVATE, nullptr) != 0 ||
+        ::mount(sys.c_str(), "/sys", nullptr, MS_BIND, nullptr) != 0) {
+        return 0;
+    }
+    const Fabric fabric = read_fabric(SysRoot::open("/").value());
+    return static_cast<int>(fabric.hcas.at(0).ports.at(0).gid_table_length);
+}
+
+TEST(ReadFabric, OnlyACopiedTableIsReadBeyondAGap) {
+    Machine machine;
+    machine.connectx("mlx5_0", "eth0", "10.1.0.5", below_root_port("50", "53"));
+    machine.tree().remove("/sys/class/infiniband/mlx5_0/ports/1/gids/6");
+    EXPECT_EQ(machine.read().hcas.at(0).ports.at(0).gid_table_length, 8U);
+    const pid_t child = ::fork(); // the only one with another /sys
+    ASSERT_GE(child, 0);
+    if (child == 0) {
+        ::_exit(live_table_length(machine.tree().at("/sys")));
+    }
+    int status = 0;
+    ASSERT_EQ(::waitpid(child, &status, 0), child);
+    ASSERT_TRUE(WIFEXITED(status));
+    if (WEXITSTATUS(status) == 0) {
+        GTEST_SKIP() << "a mount namespace needs root";
+    }
+    EXPECT_EQ(WEXITSTATUS(status), 6);
 }
 
 TEST(ReadFabric, ASlotThatCannotBeReadIsANoteAndTheOthersAreRead) {
