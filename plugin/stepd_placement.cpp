@@ -85,8 +85,9 @@ std::optional<NodePlacement> place_task(const NodeState& state, const TaskFacts&
     // Another plugin may have bound the task after Slurm: keep that choice.
     const bool as_slurm_left_it = state.masks->all()[task.local_rank] == read_affinity();
     const bool may_bind = as_slurm_left_it && !state.plan.cpus_stay;
+    const Topology unknown;
     return place_ranks(state.facts, state.plan, may_bind ? state.settings.bind : BindChoice::Off,
-                       state.topology.value_or(Topology()), std::move(masks),
+                       state.topology ? *state.topology : unknown, std::move(masks),
                        view_of_task(task.local_rank, now, state.facts));
 }
 

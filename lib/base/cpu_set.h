@@ -33,9 +33,9 @@ public:
     /// Ignores numbers of most_cpus or more.
     void add(unsigned cpu);
     [[nodiscard]] bool contains(unsigned cpu) const { return (word(cpu / bits) >> cpu % bits & 1U) != 0; }
-    [[nodiscard]] bool contains(const CpuSet& other) const { return (other - *this).empty(); }
-    [[nodiscard]] bool intersects(const CpuSet& other) const { return !(other & *this).empty(); }
-    [[nodiscard]] bool empty() const { return *this == CpuSet(); }
+    [[nodiscard]] bool contains(const CpuSet& other) const;
+    [[nodiscard]] bool intersects(const CpuSet& other) const;
+    [[nodiscard]] bool empty() const { return !intersects(*this); }
     [[nodiscard]] std::size_t size() const;
     /// Returns the lowest CPU; nullopt when empty.
     [[nodiscard]] std::optional<unsigned> first() const { return at_or_above(0); }

@@ -23,18 +23,22 @@ struct Unit {
 
 std::vector<Unit> units_of(const Topology& topology, const CpuSet& common, std::size_t ranks) {
     std::vector<Unit> cores;
-    std::vector<Unit> threads;
+    cores.reserve(topology.cores.size());
     for (const auto& core : topology.cores) {
-        const CpuSet allowed = core.cpus & common;
-        if (allowed.empty()) {
-            continue;
-        }
-        cores.push_back({allowed, &core});
-        for (const unsigned cpu : allowed.cpus()) {
-            threads.push_back({CpuSet::range(cpu, cpu), &core});
+        if (core.cpus.intersects(common)) {
+            cores.push_back({core.cpus & common, &core});
         }
     }
-    return cores.size() >= ranks ? cores : threads;
+    if (cores.size() >= ranks) {
+        return cores;
+    }
+    std::vector<Unit> threads;
+    for (const auto& unit : cores) {
+        for (const unsigned cpu : unit.cpus.cpus()) {
+            threads.push_back({CpuSet::range(cpu, cpu), unit.core});
+        }
+    }
+    return threads;
 }
 
 /// Units that are equally near to everything: in the same NUMA node, and near the same GPUs.

@@ -76,7 +76,7 @@ struct Topology {
     [[nodiscard]] CpuSet packages_of(const CpuSet& cpus) const {
         std::vector<bool> wanted(packages);
         for (const auto& core : cores) {
-            if (core.package < packages && core.cpus.intersects(cpus)) {
+            if (core.package < packages && !wanted[core.package] && core.cpus.intersects(cpus)) {
                 wanted[core.package] = true;
             }
         }
