@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <array>
+#include <map>
 #include <numeric>
 #include <optional>
 
@@ -44,6 +45,51 @@ Place place(const std::string& pci_path, const CpuSet& local, const std::optiona
     }
     return result;
 }
+
+/// Finds the packages that a device is near to once, however many others it is compared with. Holds the addresses of
+/// devices, which must outlive it.
+class Distances {
+public:
+    explicit Distances(const Topology& topology) : topology_(topology) {}
+
+    Distance to_cpus(const Place& device, const CpuSet& cpus) {
+        if (device.cpus.empty() || cpus.empty()) {
+            return Distance::Unknown;
+        }
+        if (device.cpus.contains(cpus)) {
+            return Distance::SameNuma;
+        }
+        return topology_.packages == 0              ? Distance::OtherNuma
+               : packages_of(device).contains(cpus) ? Distance::SamePackage
+                                                    : Distance::Other;
+    }
+
+    Distance between(const Place& a, const Place& b) {
+        if (const auto switches = switches_between(a.pci_path, b.pci_path)) {
+            return *switches == 0   ? Distance::SameDevice
+                   : *switches == 1 ? Distance::OneSwitch
+                                    : Distance::SeveralSwitches;
+        }
+        if (common_pci_ancestors(a.pci_path, b.pci_path) > 0) {
+            return Distance::HostBridge;
+        }
+        // The result depends on the direction: one of them may be near only a part of the CPUs that the other is near
+        // to.
+        return std::min(to_cpus(a, b.cpus), to_cpus(b, a.cpus));
+    }
+
+private:
+    const CpuSet& packages_of(const Place& device) {
+        const auto [found, is_new] = packages_.try_emplace(&device);
+        if (is_new) {
+            found->second = topology_.packages_of(device.cpus);
+        }
+        return found->second;
+    }
+
+    const Topology& topology_;
+    std::map<const Place*, CpuSet> packages_;
+};
 
 constexpr std::size_t no_hca = static_cast<std::size_t>(-1);
 
@@ -154,32 +200,18 @@ Place place_of(const Hca& hca, const Topology& topology) {
 }
 
 Distance distance_between(const Place& a, const Place& b, const Topology& topology) {
-    if (const auto switches = switches_between(a.pci_path, b.pci_path)) {
-        return *switches == 0 ? Distance::SameDevice : *switches == 1 ? Distance::OneSwitch : Distance::SeveralSwitches;
-    }
-    if (common_pci_ancestors(a.pci_path, b.pci_path) > 0) {
-        return Distance::HostBridge;
-    }
-    // The result depends on the direction: one of them may be near only a part of the CPUs that the other is near to.
-    return std::min(distance_to_cpus(a, b.cpus, topology), distance_to_cpus(b, a.cpus, topology));
+    return Distances(topology).between(a, b);
 }
 
 Distance distance_to_cpus(const Place& device, const CpuSet& cpus, const Topology& topology) {
-    if (device.cpus.empty() || cpus.empty()) {
-        return Distance::Unknown;
-    }
-    if (device.cpus.contains(cpus)) {
-        return Distance::SameNuma;
-    }
-    return topology.packages == 0                             ? Distance::OtherNuma
-           : topology.packages_of(device.cpus).contains(cpus) ? Distance::SamePackage
-                                                              : Distance::Other;
+    return Distances(topology).to_cpus(device, cpus);
 }
 
 DistanceTable distances_to_hcas(std::span<const Place> devices, std::span<const Place> hcas, const Topology& topology) {
+    Distances distances(topology);
     return mapped(devices, [&](const Place& device) {
         return mapped(hcas, [&](const Place& hca) {
-            HcaDistance result = distance_between(device, hca, topology);
+            HcaDistance result = distances.between(device, hca);
             if (result.distance == Distance::SeveralSwitches) {
                 result.bridges = static_cast<unsigned>(pci_ancestors(device.pci_path).size() -
                                                        common_pci_ancestors(device.pci_path, hca.pci_path));
