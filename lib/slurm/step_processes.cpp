@@ -154,6 +154,8 @@ unsigned rank_of(const TaskProcess& process) {
 }
 
 /// Returns the processes of the job's tasks in normal steps that this user can read. Only tasks have a SLURM_PROCID.
+/// In each component of a heterogeneous job their SLURM_JOB_ID is the leader's, while squeue and slurmstepd's title
+/// have the component's own number (Slurm 25.05, src/slurmd/slurmstepd/task.c and slurmstepd.c).
 std::vector<TaskProcess> task_processes(const SysRoot& root, std::uint32_t job, const Environment& own, uid_t user) {
     const auto node = own.get("SLURMD_NODENAME");
     const bool reads_all = user == 0 && user_of(root, 1) == 0U; // a user namespace's root may see process 1 as nobody's
@@ -171,8 +173,12 @@ std::vector<TaskProcess> task_processes(const SysRoot& root, std::uint32_t job, 
         };
         const auto step = number("SLURM_STEP_ID");
         const bool here = !node || environment.get("SLURMD_NODENAME") == node;
-        if (here && number("SLURM_JOB_ID") == job && step && *step < first_special_step && number("SLURM_PROCID") &&
-            (reads_all ? is_below_daemon_of(root, *pid, job, *step) : user_of(root, *pid) == user)) {
+        if (!here || !step || *step >= first_special_step || !number("SLURM_PROCID") ||
+            (!reads_all && user_of(root, *pid) != user)) {
+            continue;
+        }
+        const bool claims_job = !reads_all && number("SLURM_JOB_ID") == job;
+        if (claims_job || is_below_daemon_of(root, *pid, job, *step)) {
             found.push_back({*pid, {}, *step, std::move(environment)});
         }
     }

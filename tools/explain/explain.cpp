@@ -429,10 +429,12 @@ Result<Subject> find_subject(const ExplainOptions& options, const SysRoot& live,
     if (!options.step.empty()) {
         const auto id = parse_step_id(options.step);
         auto task = id ? find_task(live, id->job, id->step, own, ::geteuid()) : std::nullopt;
-        return task ? Result<Subject>(subject_of(std::move(*task), id->job))
-                    : fail(format_text(
-                          "explain: step {} has no task here that this user may read; its nodes: squeue --steps",
-                          printable(options.step)));
+        return task
+                   ? Result<Subject>(subject_of(std::move(*task), id->job))
+                   : fail(format_text(
+                         "explain: step {} has no task here that this user may read; squeue --steps lists the nodes of "
+                         "each step, and the job of each component of a heterogeneous job",
+                         printable(options.step)));
     }
     const auto step = read_step(own, {});
     const bool beside = own.get("SLURM_STEP_ID") && (own.marked_step() != step.name() || is_task(live));

@@ -121,6 +121,21 @@ TEST_F(FindTask, OfThisNodeWhereSeveralShareTheMachine) {
     EXPECT_EQ(find(15, 0, {"SLURMD_NODENAME=n02"})->pid, 71);
 }
 
+/// Job 17 is the second component of job 16, whose number its tasks have.
+TEST_F(FindTask, OfAComponentOfAHeterogeneousJob) {
+    process(80, 1, "", 0);
+    daemon(80, "slurmstepd: [17.0]");
+    process(81, 80, "SLURM_JOB_ID=16\0SLURM_STEP_ID=0\0SLURM_PROCID=4\0"s);
+    for (const uid_t user : {0U, 1000U}) {
+        const auto found = find(17, 0, {}, user);
+        ASSERT_TRUE(found) << user;
+        EXPECT_EQ(found->pid, 81);
+    }
+    EXPECT_TRUE(find(16, 0)) << "to its user, by the number in its environment";
+    EXPECT_FALSE(find(16, 0, {}, 0)) << "any job may have 16 in its environment";
+    EXPECT_FALSE(find(17, 0, {}, 1001)) << "of another user";
+}
+
 TEST(StepId, ByNumbers) {
     EXPECT_EQ(parse_step_id("12.3")->step, 3U);
     for (const auto* const text : {"", "12", "12.", ".3", "0.1", "12.batch", "12.3.4", "x.1", "12.-1"}) {
