@@ -90,32 +90,45 @@ bool leads_somewhere(const Fabric& fabric, const std::string& name) {
            std::ranges::any_of(netdev->addresses, &IpAddress::is_routable, &InterfaceAddress::address);
 }
 
-/// Returns true if NCCL of any version, left alone, meets its peers through this interface and uses no interface for
-/// data that leads nowhere.
-bool nccl_does_right_alone(const NodeFacts& facts, const std::string& interface) {
+/// Returns the interface through which NCCL of any version, left alone, meets its peers; nullopt if versions differ, or
+/// use an interface for data that leads nowhere.
+std::optional<std::string> nccls_own_interface(const NodeFacts& facts) {
     const auto family = nccl_override(facts, "NCCL_SOCKET_FAMILY");
     const bool one_family = family == "AF_INET" || family == "AF_INET6";
+    std::optional<std::string> interface;
     for (const bool before_2_28 : {false, true}) {
         const auto names = nccl_interfaces(
             facts.fabric, {one_family ? std::optional(family == "AF_INET6") : std::nullopt, before_2_28});
-        if (names.empty() || names.front() != interface || !std::ranges::all_of(names, [&](const std::string& name) {
-                return name == interface || leads_somewhere(facts.fabric, name);
-            })) {
-            return false;
+        if (names.empty() || names.front() != interface.value_or(names.front()) ||
+            !std::all_of(names.begin() + 1, names.end(),
+                         [&](const std::string& name) { return leads_somewhere(facts.fabric, name); })) {
+            return std::nullopt;
         }
+        interface = names.front();
     }
-    return !nccl_override(facts, "NCCL_COMM_ID");
+    return nccl_override(facts, "NCCL_COMM_ID") ? std::nullopt : interface;
 }
 
-void add_sockets(VariableList& variables, const SocketChoice& sockets, const NodeFacts& facts,
-                 const Settings& settings) {
+/// Returns the interface that NCCL takes by itself, if that is `sockets` or as good: one of the fabric, where the ranks
+/// may meet on any network.
+std::optional<SocketChoice> right_by_itself(const Plan& plan, const NodeFacts& facts, const Settings& settings) {
+    const auto own = settings.net.is_auto() ? nccls_own_interface(facts) : std::nullopt;
+    if (!own || *own == plan.sockets.interface) {
+        return own ? std::optional(plan.sockets) : std::nullopt;
+    }
+    return plan.meets_anywhere ? interface_of_used_port(facts.fabric, plan.fabric, settings.family, *own)
+                               : std::nullopt;
+}
+
+void add_sockets(VariableList& variables, const Plan& plan, const NodeFacts& facts, const Settings& settings) {
+    const auto& sockets = plan.sockets;
     if (sockets.interface.empty()) {
         return;
     }
     const std::string_view source = settings.net.is_auto() ? "fabric" : "setting";
-    if (settings.net.is_auto() && nccl_does_right_alone(facts, sockets.interface)) {
+    if (const auto right = right_by_itself(plan, facts, settings)) {
         variables.leave("NCCL_SOCKET_IFNAME", source,
-                        format_text("NCCL takes {} by itself ({})", sockets.interface, sockets.why));
+                        format_text("NCCL takes {} by itself ({})", right->interface, right->why));
     } else {
         variables.set("NCCL_SOCKET_IFNAME", "=" + sockets.interface, source, sockets.why);
     }
@@ -192,7 +205,7 @@ void add_nccl(VariableList& variables, const Plan& plan, const NodeFacts& facts,
     add_fabric(variables, facts, plan.fabric, settings);
     add_workarounds(variables, ports_in_use(facts, plan.fabric));
     add_strict(variables, plan, settings);
-    add_sockets(variables, plan.sockets, facts, settings);
+    add_sockets(variables, plan, facts, settings);
     add_tuning(variables, plan, settings);
 }
 

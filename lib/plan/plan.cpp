@@ -130,7 +130,9 @@ Plan complete_plan(Plan own, const NodeFacts& facts, const Settings& settings, c
     if (agreement) {
         take_agreement(plan, *agreement);
     }
-    plan.sockets = sockets_towards_head(plan, facts, settings).value_or(sockets);
+    const auto towards_head = sockets_towards_head(plan, facts, settings);
+    plan.sockets = towards_head.value_or(sockets);
+    plan.meets_anywhere = !towards_head || (!plan.users_head && facts.step.node_count == 1);
     collect_warnings(plan, facts, settings, sockets, agreement.has_value());
     plan.variables = plan_variables(plan, facts, settings, coordination.unequal_gpus);
     judge_node_limits(plan, facts, settings);

@@ -66,6 +66,8 @@ struct Plan {
     HeadAddress head;
     std::optional<std::string> users_head; ///< MASTER_ADDR as the user set it; takes precedence over `head`
     bool cpus_stay = false; ///< bind nothing and count no threads: nobody asked for this, and the step sees no GPU
+    /// The ranks may meet on any network: the step has one node, or the user's MASTER_ADDR tells of no interface.
+    bool meets_anywhere = false;
     PortBlock port;
     FabricChoice fabric;
     SocketChoice sockets;

@@ -83,4 +83,8 @@ struct SocketChoice {
 /// 3. any interface that is up and belongs to no container or virtual machine (docker, virbr, veth, br-).
 SocketChoice choose_socket_interface(const Fabric& fabric, const FabricChoice& choice, const Settings& settings);
 
+/// Returns the first interface of a used port that is up with a routable address. With `name`, only that one counts.
+std::optional<SocketChoice> interface_of_used_port(const Fabric& fabric, const FabricChoice& choice,
+                                                   FamilyChoice family, std::string_view name = "");
+
 } // namespace rdma_nccl

@@ -57,12 +57,8 @@ SocketChoice choose_automatically(const Fabric& fabric, const FabricChoice& fabr
             return std::move(*choice);
         }
     }
-    for (const PortChoice* const port : fabric_choice.used()) {
-        for (const auto& name : socket_netdevs_of(fabric, *port)) {
-            if (auto choice = routable_choice(fabric, name, family, format_text("is the interface of {}", port->hca))) {
-                return std::move(*choice);
-            }
-        }
+    if (auto choice = interface_of_used_port(fabric, fabric_choice, family)) {
+        return std::move(*choice);
     }
     for (const auto& netdev : fabric.netdevs) {
         auto choice = is_local_only(netdev.name)
@@ -116,6 +112,21 @@ Result<SocketChoice> by_network(const Fabric& fabric, const IpPrefix& network) {
 }
 
 } // namespace
+
+std::optional<SocketChoice> interface_of_used_port(const Fabric& fabric, const FabricChoice& choice,
+                                                   FamilyChoice family, std::string_view name) {
+    for (const PortChoice* const port : choice.used()) {
+        for (const auto& each : socket_netdevs_of(fabric, *port)) {
+            auto found = name.empty() || name == each
+                             ? routable_choice(fabric, each, family, format_text("is the interface of {}", port->hca))
+                             : std::nullopt;
+            if (found) {
+                return found;
+            }
+        }
+    }
+    return std::nullopt;
+}
 
 SocketChoice choose_socket_interface(const Fabric& fabric, const FabricChoice& choice, const Settings& settings) {
     if (settings.net.is_auto()) {

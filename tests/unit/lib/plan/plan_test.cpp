@@ -279,6 +279,37 @@ TEST(Plan, NcclIsToldItsInterfaceOnlyWhereItWouldGoWrong) {
     EXPECT_EQ(interface_variable(make_plan(facts, asked)).source, "setting");
 }
 
+/// eth0 has the default route. NCCL takes eth1, of mlx5_0, by itself.
+NodeFacts rail_first() {
+    NodeFacts facts = two_nodes_of_hardware();
+    facts.fabric.default_route_netdevs = {"eth0"};
+    facts.fabric.netdevs[1].order = 0;
+    return facts;
+}
+
+TEST(Plan, NcclKeepsToTheFabricWhereItsRanksMayMeetOnAnyNetwork) {
+    const auto with_head = [](const char* address) {
+        NodeFacts facts = rail_first();
+        facts.environment.set_users("MASTER_ADDR", address);
+        return make_plan(facts, {});
+    };
+    NodeFacts lone = rail_first();
+    lone.step.nodes = {"n01"};
+    lone.step.node_count = 1;
+    for (const auto& plan : {with_head("n01.example.org"), make_plan(lone, {})}) {
+        EXPECT_EQ(interface_variable(plan).action, VariableAction::Leave);
+        EXPECT_EQ(interface_variable(plan).why, "NCCL takes eth1 by itself (is the interface of mlx5_0)");
+        EXPECT_EQ(value(plan.variables, "GLOO_SOCKET_IFNAME"), "eth0");
+    }
+    EXPECT_EQ(interface_variable(make_plan(rail_first(), {})).value, "=eth0") << "NodeAddr, which all nodes reach";
+    EXPECT_EQ(interface_variable(with_head("10.0.0.9")).value, "=eth0") << "on the network that the user names";
+    lone.fabric.netdevs[1].addresses.clear(); // eth0 is next
+    lone.fabric.netdevs[2].order = 0;         // before eth0, and of mlx5_1
+    EXPECT_EQ(interface_variable(make_plan(lone, {})).why, "NCCL takes eth2 by itself (is the interface of mlx5_1)");
+    lone.fabric.netdevs[2].addresses = {{*IpAddress::parse("fe80::2"), 64}, {*IpAddress::parse("169.254.0.2"), 16}};
+    EXPECT_EQ(interface_variable(make_plan(lone, {})).value, "=eth0") << "eth2 reaches nobody";
+}
+
 TEST(Plan, WhatTheUserTellsNcclOfInterfacesCounts) {
     NodeFacts facts = two_nodes_of_hardware();
     facts.environment.set("NCCL_SOCKET_FAMILY", "AF_INET6"); // no interface has such an address: NCCL fails alone
