@@ -120,7 +120,7 @@ struct Netdev {
 struct Gpu {
     std::string pci; ///< "0000:53:00.0"
     std::string pci_path;
-    std::string vendor; ///< "nvidia", "amd"
+    std::string vendor; ///< "nvidia", "amd"; empty: another's, which only a file of NCCL's can have
     std::optional<int> numa_node;
     CpuSet local_cpus;             ///< the CPUs near it; empty when unknown
     std::string device_file;       ///< "/dev/nvidia3", "/dev/dri/renderD131"; empty when unknown

@@ -237,6 +237,10 @@ XmlMachine to_machine(const HwlocMachine& loaded) {
     XmlMachine machine{to_topology(loaded), read_hwloc_devices(loaded)};
     machine.name = printable(info(loaded, "HostName").value_or(""), 64);
     machine.notes = keep_one_vendor(machine.fabric.gpus);
+    if (loaded.objects(HWLOC_OBJ_PCI_DEVICE).empty()) {
+        machine.notes.emplace_back(
+            "the file has no PCI devices, and so no GPUs and HCAs: write it with lstopo FILE.xml on the machine");
+    }
     append(machine.notes, order_amds(loaded.objects(HWLOC_OBJ_OS_DEVICE), machine.fabric.gpus));
     add_links(loaded, "NVLinkBandwidth", GpuLink::Kind::NvLink, machine.topology.gpu_links);
     add_links(loaded, "XGMIBandwidth", GpuLink::Kind::Xgmi, machine.topology.gpu_links);

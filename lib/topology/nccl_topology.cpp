@@ -129,6 +129,9 @@ public:
                 machine_.gpu_ids.push_back(format_text("{}", number));
             }
         }
+        for (auto& gpu : gpus) {
+            gpu.vendor = of_others_.contains(gpu.pci) ? "" : gpu.vendor;
+        }
         std::ranges::sort(machine_.topology.numa_nodes, {}, &NumaNode::number);
         return std::move(machine_);
     }
@@ -207,7 +210,11 @@ private:
         gpu.pci_path = location.path;
         gpu.numa_node = location.numa_node;
         gpu.local_cpus = location.cpus;
-        gpu.vendor = pci.get("vendor") == "0x1002" ? "amd" : "nvidia"; // files for NVIDIA's may have no vendor
+        const auto vendor = pci.get("vendor");
+        gpu.vendor = vendor == "0x1002" ? "amd" : "nvidia"; // files for NVIDIA's may have no vendor
+        if (!vendor.empty() && vendor != "0x1002" && vendor != "0x10de") {
+            of_others_.insert(address); // Hygon's have gcn, too
+        }
         if (element == nullptr) {
             return;
         }
@@ -274,6 +281,7 @@ private:
     std::map<std::string, std::size_t> bridges_;               ///< of the cards directly below a cpu
     std::map<std::string, std::uint64_t> nets_;                ///< how many there are on each card
     std::set<std::pair<std::string, std::string>> interfaces_; ///< by name and path
+    std::set<std::string> of_others_;                          ///< GPUs of neither NVIDIA nor AMD, by address
     CpuSet seen_;
     bool overlap_ = false;
     std::size_t nameless_ = 0;

@@ -95,7 +95,7 @@ std::optional<std::string_view> name_if_any(const std::optional<Distance>& dista
 void fields(auto& f, Row<GpuRow> /*row*/) {
     f("id", "as CUDA_VISIBLE_DEVICES names it", &GpuRow::id);
     f("pci", "0000:53:00.0; null: not known", &GpuRow::pci);
-    f("vendor", "nvidia or amd; null: not known", &GpuRow::vendor);
+    f("vendor", "nvidia or amd; null: another, or not known", &GpuRow::vendor);
     f("numa_node", "null: not known", &GpuRow::numa_node);
     f("cpus", "near to it: 0-3,8; empty: not known", [](const GpuRow& r) { return r.cpus.list(); });
     f("nearest_hcas", "ports that are equally near: mlx5_1:1", &GpuRow::nearest_hcas);
@@ -117,7 +117,7 @@ std::vector<GpuRow> gpu_rows(const NodePlan& node) {
         }
         if (const auto* const gpu = gpu_at(node, i)) {
             row.pci = gpu->pci;
-            row.vendor = gpu->vendor;
+            row.vendor = gpu->vendor.empty() ? std::nullopt : std::optional(gpu->vendor);
             row.numa_node = gpu->numa_node;
             row.cpus = place_of(*gpu, node.places.topology).cpus;
         }

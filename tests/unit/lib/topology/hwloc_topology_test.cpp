@@ -387,6 +387,27 @@ TEST(HwlocTopology, ATreeWithAnXmlFileIsReadByThat) {
     EXPECT_EQ(read->source.find("hwloc 2"), 0U);
 }
 
+TEST(HwlocTopology, AFileWithoutPciDevicesSaysSo) {
+    test::Tree tree;
+    const std::string sets = "cpuset=\"0x1\" complete_cpuset=\"0x1\" nodeset=\"0x1\" complete_nodeset=\"0x1\"";
+    tree.file("/cpus.xml", format_text(R"(<?xml version="1.0" encoding="UTF-8"?>
+<!DOCTYPE topology SYSTEM "hwloc2.dtd">
+<topology version="2.0">
+<object type="Machine" os_index="0" {0} gp_index="1">
+<object type="NUMANode" os_index="0" {0} gp_index="2"/>
+<object type="PU" os_index="0" {0} gp_index="3"/>
+</object>
+</topology>
+)",
+                                       sets));
+    const auto read = read_topology_xml(tree.at("/cpus.xml").string());
+    ASSERT_TRUE(read) << read.error().message;
+    EXPECT_EQ(read->notes,
+              std::vector<std::string>{"the file has no PCI devices, and so no GPUs and HCAs: write it with "
+                                       "lstopo FILE.xml on the machine"});
+    EXPECT_TRUE(machine("two-gpus").notes.empty());
+}
+
 TEST(HwlocTopology, OfThisMachineHasTheCpusThatThisProcessRunsOn) {
     const auto read = read_topology(SysRoot::open("/").value());
     ASSERT_TRUE(read) << read.error().message;

@@ -130,6 +130,19 @@ TEST(NcclTopology, WhatNcclFindsItselfMayBeMissing) {
     EXPECT_EQ(bare.notes[0], "the file does not tell what 1 PCI device are: left out");
 }
 
+TEST(NcclTopology, GpusOfOthersAreNotAmds) {
+    const auto vendor = [](const std::string& attributes, const std::string& gpu) {
+        const auto read = parsed(
+            system_of("<pci busid=\"0000:45:00.0\" class=\"0x120000\" " + attributes + "><gpu " + gpu + "/></pci>"));
+        EXPECT_EQ(read.gpu_ids.size(), 1U) << attributes;
+        return read.fabric.gpus.at(0).vendor;
+    };
+    EXPECT_EQ(vendor("vendor=\"0x1d94\"", "dev=\"0\" gcn=\"gfx936\""), "") << "Hygon's";
+    EXPECT_EQ(vendor("vendor=\"0x1002\"", "dev=\"0\" gcn=\"gfx942\""), "amd");
+    EXPECT_EQ(vendor("", "dev=\"0\" gcn=\"gfx942\""), "amd");
+    EXPECT_EQ(vendor("vendor=\"0x10de\"", "dev=\"0\""), "nvidia");
+}
+
 TEST(NcclTopology, InterfacesForSocketsAreNoHcas) {
     const auto sockets = machine("two-gpus-sockets");
     EXPECT_TRUE(sockets.fabric.hcas.empty());
