@@ -89,7 +89,7 @@ constexpr std::string_view peer_left = "a peer closed its connection: the log of
 // aws-ofi-nccl src/nccl_ofi_*.cpp of 1.4 to 1.21. Messages were also seen in runs and in users' reports.
 constexpr auto info_causes = std::to_array<Cause>({
     {"Failed to open libibverbs.so", no_verbs},
-    {"Count not open libibverbs.so.1", no_verbs}, // the last that NCCL 2.30 tries
+    {"not open libibverbs.so.1", no_verbs}, // "Count", in RCCL "Could": the last that NCCL 2.30 tries
     {"NET/IB*No device found", no_device},
     {"Failed to initialize NET plugin IB", no_transport},
     {"NET/Socket*GPU Direct RDMA Disabled", ""},

@@ -177,6 +177,7 @@ public:
 private:
     /// Takes a message at level INFO. Returns false if it may name a cause, too.
     bool take_info(std::string_view text, bool cut, NameBudget& budget);
+    void take_warning(std::string_view text, bool cut, NameBudget& budget);
     bool take_connection(std::string_view text, bool cut, NameBudget& budget);
     void take_edge(std::string_view text, NameBudget& budget);
     void take_signs(std::string_view text, bool cut);
@@ -193,6 +194,7 @@ private:
     NcclProcess facts_;
     NcclNames carriers_;                      ///< networks that the connections name
     NcclNames initialized_;                   ///< networks that have started, perhaps not the one that was chosen
+    bool warns_of_ib_ = false;                ///< a warning is of an HCA's port or transfer
     std::map<unsigned, std::string> devices_; ///< "mlx5_0", by the index of the "Using" line
     std::vector<std::string> merged_;         ///< names of members of virtual devices
     NetworkSigns signs_;

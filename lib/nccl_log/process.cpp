@@ -263,6 +263,26 @@ std::string_view parse_gpu_direct_device(std::string_view text) {
     return found ? text.substr(0, text.find('\'')) : "";
 }
 
+/// Returns "mlx5_0:1" of "NET/IB : mlx5_0:1 Got async event : port error" and "Call to ibv_modify_qp failed with 110
+/// Connection timed out, on dev mlx5_0:1, curr state INIT, ..."; empty if there is none.
+std::string_view parse_failed_port(std::string_view text) {
+    if (!take_front(text, "NET/IB : ") && !take_through(text, ", on dev ")) {
+        return "";
+    }
+    auto rest = text;
+    const auto name = rest.substr(0, rest.find_first_of(": ,"));
+    rest.remove_prefix(name.size());
+    const bool found = take_front(rest, ":") && is_name(name) && take_number(rest) && !rest.empty();
+    return found ? text.substr(0, text.size() - rest.size()) : "";
+}
+
+/// Returns "mlx5_0" of "NET/IB: Got completion from peer ... hca mlx5_0" (from 2.22 on); empty if there is none.
+std::string_view parse_failed_hca(std::string_view text) {
+    constexpr std::string_view mark = " hca ";
+    const auto at = text.starts_with("NET/IB") ? text.rfind(mark) : std::string_view::npos;
+    return at == std::string_view::npos ? "" : trim(text.substr(at + mark.size()));
+}
+
 /// Returns "efa" of "NET/OFI Selected Provider is efa (found 16 nics)", which ends behind "efa" before 1.5.
 std::optional<std::string_view> parse_provider(std::string_view text, bool cut) {
     if (!text.starts_with("NET/OFI") ||
@@ -328,7 +348,13 @@ bool LogProcess::take(const NcclMessage& message, bool cut, NameBudget& budget) 
     if (!message.warning && take_info(message.text, cut, budget)) {
         return true;
     }
+    if (message.warning) {
+        take_warning(message.text, cut, budget);
+    }
     const auto cause = nccl_cause(message.text, message.warning);
+    if (message.warning && (!cause || !cause->empty())) {
+        initialized_.clear(); // NCCL would have chosen the network at once
+    }
     if (!cause || cause->empty()) {
         return cause || !message.warning;
     }
@@ -340,6 +366,16 @@ bool LogProcess::take(const NcclMessage& message, bool cut, NameBudget& budget) 
         causes.emplace(*cause, 1);
     }
     return true;
+}
+
+void LogProcess::take_warning(std::string_view text, bool cut, NameBudget& budget) {
+    if (const auto port = parse_failed_port(text); !port.empty()) {
+        budget.add(facts_.hcas, port);
+        warns_of_ib_ = true;
+    } else if (const auto hca = parse_failed_hca(text); !cut && is_name(hca)) {
+        take_merged(hca, budget);
+    }
+    warns_of_ib_ = warns_of_ib_ || (text.starts_with("NET/IB") && text.find("Got ") != std::string_view::npos);
 }
 
 bool LogProcess::take_info(std::string_view text, bool cut, NameBudget& budget) {
@@ -364,7 +400,10 @@ bool LogProcess::take_info(std::string_view text, bool cut, NameBudget& budget) 
     if (take_communicator(text) || take_queue_pair(text, budget)) {
         return true;
     }
-    facts_.failed = facts_.failed || (!carriers_.empty() && says_failure(text));
+    if (says_failure(text)) {
+        facts_.failed = facts_.failed || !carriers_.empty();
+        initialized_.clear();
+    }
     rings_connected_ = rings_connected_ || text.starts_with("Connected all rings");
     if (names_devices(text)) {
         take_devices(text, budget);
@@ -536,7 +575,11 @@ void LogProcess::count_unclear(const JobSigns& job, NcclNames& notes) {
 
 NcclProcess LogProcess::finish(const std::string& version, const JobSigns& job, NcclNames& notes) {
     count_unclear(job, notes);
-    for (auto* const names : {&carriers_, &initialized_}) {
+    NcclNames warned_of;
+    if (warns_of_ib_) {
+        warned_of.emplace("IB");
+    }
+    for (auto* const names : {&carriers_, &initialized_, &warned_of}) {
         if (facts_.networks.empty()) {
             facts_.networks = std::move(*names);
         }

@@ -35,6 +35,7 @@ TEST(NcclLogCauses, Information) {
         {"GPU Direct RDMA Disabled for GPU 17000 / HCA 1 (distance 7 > 4)", "GPUDirect RDMA is off between"},
         {"GPU Direct RDMA Disabled for GPU 3 / HCA 4a000 (distance 9 > 5)", "GPUDirect RDMA is off between"},
         {"Count not open libibverbs.so.1", "libibverbs.so.1 is not installed"},
+        {"Could not open libibverbs.so.1", "libibverbs.so.1 is not installed"}, // RCCL of 2026
         {"NET/Plugin: libnccl-net.so: /opt/ofi/lib/libfabric.so.1: undefined symbol: efadv_query_device, version "
          "EFA_1.3",
          "the network plugin could not be loaded"},

@@ -339,6 +339,33 @@ TEST(NcclLog, NetworksOfConnectionsAndPlugins) {
     EXPECT_EQ(networks("Initialized NET plugin IB|Initialized NET plugin Socket|Assigned NET plugin Socket to comm"),
               "Socket");
     EXPECT_EQ(networks("Initialized NET plugin IB|" + connection + "NET/Socket/0"), "Socket");
+    EXPECT_EQ(networks("Initialized NET plugin IB|group.cc:69 -> 3 [Async thread]"), "") << "it was not chosen";
+}
+
+TEST(NcclLog, WarningsNameNetworkAndHcas) {
+    const auto facts = [](const std::string& lines) {
+        std::string text;
+        for (const auto line : split(lines, '|')) {
+            text += "n01:1:1 [0] " + std::string(line) + "\n";
+        }
+        const auto process = read_log(text).processes.at(0);
+        return test::listed(process.networks) + " " + test::listed(process.hcas);
+    };
+    const std::string warn = "x.cc:1 NCCL WARN ";
+    EXPECT_EQ(facts(warn + "NET/IB : mlx5_0:1 Got async event : port error"), "IB mlx5_0:1");
+    EXPECT_EQ(facts(warn + "NET/IB : mlx5_1:2 async fatal event on QP (0x7f01): transport error"), "IB mlx5_1:2");
+    EXPECT_EQ(facts(warn + "NET/IB : Got async event : port error"), "IB ");
+    EXPECT_EQ(facts(warn + "Call to ibv_modify_qp failed with 110 Connection timed out, on dev mlx5_2:1, curr state "
+                           "INIT, next state RTR"),
+              "IB mlx5_2:1");
+    const auto completion = warn + "NET/IB: Got completion from peer 10.0.0.2<4711> with status=12 opcode=0 len=0 ";
+    EXPECT_EQ(facts(completion + "vendor err 129 (Send) hca mlx5_3"), "IB mlx5_3");
+    EXPECT_EQ(facts(completion + "vendor err 129 (Send)"), "IB ");
+    EXPECT_EQ(facts("NCCL INFO Using network IBext|" + completion + "vendor err 129"), "IBext ");
+    EXPECT_EQ(facts(warn + "NET/IB : Unable to open device mlx5_0"), " ") << "it is not used";
+    EXPECT_EQ(facts(warn + "NET/IB : No IP interface found."), " ");
+    EXPECT_EQ(facts("NCCL INFO Initialized NET plugin gIB|" + warn + "Unknown device code index 7"), " ");
+    EXPECT_EQ(facts("NCCL INFO Initialized NET plugin gIB|" + warn + "NUMA auto balancing enabled"), "gIB ");
 }
 
 TEST(NcclLog, LibfabricNamesItsDevices) {
