@@ -382,7 +382,10 @@ bool LogProcess::take_info(std::string_view text, bool cut, NameBudget& budget) 
     if (take_connection(text, cut, budget)) {
         return true;
     }
-    if (const auto network = chosen_network(text); !cut && is_name(network)) {
+    // Behind a blank the next message of a line may begin where a name was cut: only what is known is whole.
+    const bool whole = !cut || text.ends_with(' ');
+    if (const auto network = chosen_network(text);
+        whole && is_name(network) && (!cut || find_network(network) != nullptr)) {
         budget.add(facts_.networks, network);
         has_network_ = true;
         return true;

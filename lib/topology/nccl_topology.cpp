@@ -238,7 +238,8 @@ private:
         if (net.name() != "net" || name.empty()) {
             return;
         }
-        if (guid && *guid < 0x10000) { // net_socket.cc has no GUID: it gives the device's number
+        // net_socket.cc has no GUID: it gives the device's number. So do plugins of RDMA (cxi), but with GPUDirect.
+        if (guid && *guid < 0x10000 && net.get("gdr") != "1") {
             if (interfaces_.emplace(name, location.path).second) { // a virtual one is below each cpu
                 auto& netdev = machine_.fabric.netdevs.emplace_back();
                 netdev.name = name;

@@ -339,6 +339,9 @@ TEST(NcclLog, NetworksOfConnectionsAndPlugins) {
     EXPECT_EQ(networks("Initialized NET plugin IB|Initialized NET plugin Socket|Assigned NET plugin Socket to comm"),
               "Socket");
     EXPECT_EQ(networks("Initialized NET plugin IB|" + connection + "NET/Socket/0"), "Socket");
+    EXPECT_EQ(networks("Using network Socket n01:1:1 [0] NCCL INFO Connected all rings"), "Socket") << "on one line";
+    EXPECT_EQ(networks("Using network AWS n01:1:1 [0] NCCL INFO Connected all rings"), "") << "perhaps AWS Libfabric";
+    EXPECT_EQ(networks("Using network IBn01:1:1 [0] NCCL INFO Connected all rings"), "");
     EXPECT_EQ(networks("Initialized NET plugin IB|group.cc:69 -> 3 [Async thread]"), "") << "it was not chosen";
 }
 

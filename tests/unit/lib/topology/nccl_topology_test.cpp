@@ -152,6 +152,16 @@ TEST(NcclTopology, InterfacesForSocketsAreNoHcas) {
     EXPECT_EQ(sockets.fabric.netdevs[1].pci_path, ""); // directly below the cpu: no PCI device
 }
 
+/// The OFI plugin numbers Slingshot's adapters too.
+TEST(NcclTopology, ANumberForAGuidDoesNotMakeAnAdapterWithGpuDirectAnInterface) {
+    const auto slingshot =
+        parsed(system_of("<pci busid=\"0000:81:00.0\" class=\"0x020000\"><nic><net name=\"cxi0\" "
+                         "dev=\"0\" speed=\"200000\" port=\"1\" guid=\"0x0\" gdr=\"1\"/></nic></pci>"));
+    EXPECT_TRUE(slingshot.fabric.netdevs.empty());
+    ASSERT_EQ(slingshot.fabric.hcas.size(), 1U);
+    EXPECT_EQ(slingshot.fabric.hcas[0].name, "cxi0");
+}
+
 TEST(NcclTopology, OtherHostsAreSaidNotMixedIn) {
     const auto fused = parsed("<system version=\"1\" name=\"rack\">"
                               "<cpu host_hash=\"0x1\" numaid=\"0\" affinity=\"f\"><pci busid=\"0008:01:00.0\" "
