@@ -181,6 +181,23 @@ Fabric read_hwloc_devices(const HwlocMachine& machine) {
     return fabric;
 }
 
+/// hwloc writes down ports only where it could ask libibverbs for them. Every HCA has one.
+std::vector<std::string> assume_ports(std::vector<Hca>& hcas) {
+    std::vector<std::string> names;
+    for (auto& hca : hcas) {
+        if (hca.ports.empty()) {
+            names.push_back(hca.name);
+            auto& port = hca.ports.emplace_back();
+            port.number = 1;
+            port.state = "ACTIVE";
+        }
+    }
+    if (names.empty()) {
+        return {};
+    }
+    return {format_text("the file does not tell the ports of {}: one active port each is assumed", joined(names))};
+}
+
 /// Returns the number of links that have this bandwidth in MB/s: 20,000 each for NVLink 1, 25,000 for its successors
 /// (hwloc 2.9, topology-nvml.c); 0 for anything else.
 unsigned count_nvlinks(std::uint64_t bandwidth) {
@@ -241,6 +258,7 @@ XmlMachine to_machine(const HwlocMachine& loaded) {
         machine.notes.emplace_back(
             "the file has no PCI devices, and so no GPUs and HCAs: write it with lstopo FILE.xml on the machine");
     }
+    append(machine.notes, assume_ports(machine.fabric.hcas));
     append(machine.notes, order_amds(loaded.objects(HWLOC_OBJ_OS_DEVICE), machine.fabric.gpus));
     add_links(loaded, "NVLinkBandwidth", GpuLink::Kind::NvLink, machine.topology.gpu_links);
     add_links(loaded, "XGMIBandwidth", GpuLink::Kind::Xgmi, machine.topology.gpu_links);

@@ -387,6 +387,20 @@ TEST(HwlocTopology, ATreeWithAnXmlFileIsReadByThat) {
     EXPECT_EQ(read->source.find("hwloc 2"), 0U);
 }
 
+TEST(HwlocTopology, AnHcaOfWhosePortsTheFileDoesNotTellHasOne) {
+    std::string text = text_of("two-gpus");
+    replace(text, "<info name=\"Port1State\" value=\"4\"/>", "");
+    test::Tree tree;
+    tree.file("/older.xml", text);
+    const auto read = read_topology_xml(tree.at("/older.xml").string());
+    ASSERT_TRUE(read) << read.error().message;
+    const auto& hca = read->fabric.hcas.at(0);
+    ASSERT_EQ(hca.ports.size(), 1U) << hca.name;
+    EXPECT_EQ(hca.ports[0].state, "ACTIVE");
+    EXPECT_EQ(read->notes,
+              std::vector<std::string>{"the file does not tell the ports of mlx5_0: one active port each is assumed"});
+}
+
 TEST(HwlocTopology, AFileWithoutPciDevicesSaysSo) {
     test::Tree tree;
     const std::string sets = "cpuset=\"0x1\" complete_cpuset=\"0x1\" nodeset=\"0x1\" complete_nodeset=\"0x1\"";
