@@ -110,7 +110,8 @@ constexpr auto warn_causes = std::to_array<Cause>({
     {"dlvsym failed on mlx5dv_reg_dmabuf_mr", ""},
     {"ANP plugin loaded successfully", ""},
     {"NUMA auto balancing enabled", ""},
-    {"Missing \"", ""}, // RCCL: "iommu=pt", "HSA_FORCE_FINE_GRAIN_PCIE=1"
+    {"Could not find real path of", ""}, // an HCA without a PCI function (Soft-RoCE)
+    {"Missing \"", ""},                  // RCCL: "iommu=pt", "HSA_FORCE_FINE_GRAIN_PCIE=1"
     {"Unable to open device",
      "an RDMA device could not be opened: give the container or the job its /dev/infiniband/uverbs*"},
     {"Unable to query device", no_query},

@@ -12,6 +12,8 @@
 namespace rdma_nccl {
 
 constexpr std::size_t longest_quote = 200; // of a warning
+/// In a copy of a terminal's window, blanks up to its edge stand where a line ended. No message has so many.
+constexpr std::string_view padding = "                ";
 
 /// Returns what follows a number that a program printed in front of a host: "n01" of "-1n01"; empty without a number.
 static std::string_view behind_number(std::string_view host) {
@@ -37,6 +39,7 @@ struct NcclLogReader::State {
     LogProcess* find(std::string_view host, std::uint32_t pid);
     LogProcess* find_or_add(const NcclMessage& message);
     void take_line(std::string_view line, bool cut, std::size_t wrappers = 0);
+    void take_messages(std::string_view line, bool cut);
     void take_message(const NcclMessage& message, bool cut);
     void append_pending(std::string_view part);
     void take_pending(bool cut);
@@ -129,6 +132,15 @@ void NcclLogReader::State::take_line(std::string_view line, bool cut, std::size_
     }
     log.repeated_lines += take_repetition(line);
     cut = take_frame(line) || cut;
+    for (bool more = true; more;) {
+        const auto end = std::min(line.find(padding), line.size());
+        more = end < line.size();
+        take_messages(line.substr(0, end), cut && !more);
+        line.remove_prefix(std::min(line.find_first_not_of(' ', end), line.size()));
+    }
+}
+
+void NcclLogReader::State::take_messages(std::string_view line, bool cut) {
     auto message = next_nccl_message(line, true);
     while (message) {
         take_message(*message, message->torn || cut);

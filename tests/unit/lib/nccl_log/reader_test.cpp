@@ -316,6 +316,7 @@ TEST(NcclLog, TheLastUnknownWarningIsQuoted) {
         last("first|Duplicate GPU detected : rank 1 and rank 0"),
         (Texts{"two ranks use the same GPU: give each its own (CUDA_VISIBLE_DEVICES)", "NCCL's last warning: first"}));
     EXPECT_EQ(last("ANP plugin loaded successfully with telemetry disabled : /opt/librccl-anp.so"), Texts{});
+    EXPECT_EQ(last("Could not find real path of rxe0 (/sys/class/infiniband/rxe0/device)"), Texts{});
     EXPECT_EQ(last(std::string(300, 'x')).at(0).size(), std::string("NCCL's last warning: ...").size() + 200);
 }
 
@@ -343,6 +344,17 @@ TEST(NcclLog, NetworksOfConnectionsAndPlugins) {
     EXPECT_EQ(networks("Using network AWS n01:1:1 [0] NCCL INFO Connected all rings"), "") << "perhaps AWS Libfabric";
     EXPECT_EQ(networks("Using network IBn01:1:1 [0] NCCL INFO Connected all rings"), "");
     EXPECT_EQ(networks("Initialized NET plugin IB|group.cc:69 -> 3 [Async thread]"), "") << "it was not chosen";
+}
+
+TEST(NcclLog, BlanksUpToATerminalsEdgeEndALine) {
+    const std::string edge(40, ' ');
+    const std::string line = "NCCL INFO Channel 00/0 : 0[0] -> 8[0] [send] via NET/IBext/0/GDRDMA";
+    const auto log =
+        read_log("n01:1:1 [0] " + line + edge + "n01:2:2 [1] " + line + edge + "n02:3:3 [0] " + line + edge);
+    ASSERT_EQ(log.processes.size(), 3U);
+    EXPECT_EQ(log.processes[2].host, "n02");
+    EXPECT_EQ(log.connections().at(static_cast<std::size_t>(NcclTransport::RdmaGdr)), 3U);
+    EXPECT_EQ(log.unread_lines, 0U);
 }
 
 TEST(NcclLog, WarningsNameNetworkAndHcas) {
