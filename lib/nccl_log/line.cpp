@@ -280,6 +280,7 @@ std::optional<NcclMessage> next_nccl_message(std::string_view& line, bool first)
     message.version = found->kind == Marker::Version;
     message.warning = found->kind == Marker::Warning;
     const auto begin = take_prefix(*found, line, message);
+    message.prefix = line.substr(begin, found->begin - begin);
     if (begin == found->begin && !message.version) {
         const auto quote = line.substr(0, begin).find_last_of("\"'`");
         message.quoted = quote != std::string_view::npos;

@@ -51,6 +51,7 @@ struct NcclMessage {
     bool first = true;   ///< first in its line; a later one's prefix follows other text, so its host may be too long
     bool quoted = false; ///< names no process, and a quote is before it: perhaps a script's text
     bool torn = false;   ///< another message follows in the same line, so the end of this one may be missing
+    std::string_view prefix; ///< up to the text: host, pid, place in NCCL or in a plugin
     std::string_view text;
 };
 
@@ -177,7 +178,7 @@ public:
 private:
     /// Takes a message at level INFO. Returns false if it may name a cause, too.
     bool take_info(std::string_view text, bool cut, NameBudget& budget);
-    void take_warning(std::string_view text, bool cut, NameBudget& budget);
+    void take_warning(const NcclMessage& message, bool cut, NameBudget& budget);
     bool take_connection(std::string_view text, bool cut, NameBudget& budget);
     void take_edge(std::string_view text, NameBudget& budget);
     void take_signs(std::string_view text, bool cut);

@@ -349,7 +349,7 @@ bool LogProcess::take(const NcclMessage& message, bool cut, NameBudget& budget) 
         return true;
     }
     if (message.warning) {
-        take_warning(message.text, cut, budget);
+        take_warning(message, cut, budget);
     }
     const auto cause = nccl_cause(message.text, message.warning);
     if (message.warning && (!cause || !cause->empty())) {
@@ -368,14 +368,17 @@ bool LogProcess::take(const NcclMessage& message, bool cut, NameBudget& budget) 
     return true;
 }
 
-void LogProcess::take_warning(std::string_view text, bool cut, NameBudget& budget) {
-    if (const auto port = parse_failed_port(text); !port.empty()) {
+void LogProcess::take_warning(const NcclMessage& message, bool cut, NameBudget& budget) {
+    const auto port = parse_failed_port(message.text);
+    if (const auto hca = parse_failed_hca(message.text); !port.empty()) {
         budget.add(facts_.hcas, port);
-        warns_of_ib_ = true;
-    } else if (const auto hca = parse_failed_hca(text); !cut && is_name(hca)) {
+    } else if (!cut && is_name(hca)) {
         take_merged(hca, budget);
     }
-    warns_of_ib_ = warns_of_ib_ || (text.starts_with("NET/IB") && text.find("Got ") != std::string_view::npos);
+    // nccl-rdma-sharp-plugins, whose networks have other names, says NET/IB too. It is in C, NCCL is not.
+    const bool of_ib =
+        !port.empty() || (message.text.starts_with("NET/IB") && message.text.find("Got ") != std::string_view::npos);
+    warns_of_ib_ = warns_of_ib_ || (of_ib && message.prefix.find(".c:") == std::string_view::npos);
 }
 
 bool LogProcess::take_info(std::string_view text, bool cut, NameBudget& budget) {

@@ -377,6 +377,8 @@ TEST(NcclLog, WarningsNameNetworkAndHcas) {
     EXPECT_EQ(facts(completion + "vendor err 129 (Send) hca mlx5_3"), "IB mlx5_3");
     EXPECT_EQ(facts(completion + "vendor err 129 (Send)"), "IB ");
     EXPECT_EQ(facts("NCCL INFO Using network IBext|" + completion + "vendor err 129"), "IBext ");
+    EXPECT_EQ(facts("ib_plugin.c:1 NCCL WARN NET/IB : Got completion from peer 10.0.0.2<4711> with error 5"), " ")
+        << "of a plugin";
     EXPECT_EQ(facts(warn + "NET/IB : Unable to open device mlx5_0"), " ") << "it is not used";
     EXPECT_EQ(facts(warn + "NET/IB : No IP interface found."), " ");
     EXPECT_EQ(facts("NCCL INFO Initialized NET plugin gIB|" + warn + "Unknown device code index 7"), " ");
