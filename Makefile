@@ -161,7 +161,8 @@ $(examples): build/examples/%: build/obj/examples/%.o
 fake_verbs := $(if $(HAVE_IBVERBS),build/tests/fake_verbs/libibverbs.so.1)
 fake_nccl := $(if $(has_bench),build/tests/fake_nccl/libnccl.so.2)
 fake_nvml := build/tests/fake_nvml/libnvidia-ml.so.1
-emulated := $(fake_verbs) $(fake_nccl) $(fake_nvml)
+fake_release := $(addprefix build/tests/fake_release/,rdma-nccl $(if $(plugin),rdma_nccl.so))
+emulated := $(fake_verbs) $(fake_nccl) $(fake_nvml) $(fake_release)
 .PHONY: emulated
 emulated: $(emulated)
 tests: build/tests/unit build/tests/holder build/tests/owners build/tests/verbs-pair build/tests/pages \
@@ -182,6 +183,16 @@ $(fake_nvml): $(call objects,tests/fake_nvml) build/sources
 $(fake_verbs) $(fake_nvml):
 	@mkdir -p $(@D)
 	$(call say,LINK,$@)$(CXX) -shared $(ldflags) $(own_cxx_library) -Wl,-soname,$(@F) -o $@ $(filter %.o,$^)
+
+# A plugin and a command of another version, which other versions do not understand: the linker takes own_release() from
+# the first object that has it.
+build/tests/fake_release/rdma_nccl.so: $(call objects,tests/fake_release) $(call objects,plugin) $(library) $(srcdir)/plugin/rdma_nccl.map build/sources
+	@mkdir -p $(@D)
+	$(call say,LINK,$@)$(CXX) -shared $(ldflags) $(own_cxx_library) -Wl,--gc-sections \
+		-Wl,--version-script=$(srcdir)/plugin/rdma_nccl.map -o $@ $(filter %.o %.a,$^) $(LIBS)
+build/tests/fake_release/rdma-nccl: $(call objects,tests/fake_release) build/obj/tools/main.o $(commands) $(library) build/sources
+	@mkdir -p $(@D)
+	$(program) $(own_cxx_library) $(LIBS)
 
 # NCCL and CUDA in the host's memory, emulated (tests/fake_nccl/README.md): one file with two names.
 $(fake_nccl): $(call objects,tests/fake_nccl) build/sources

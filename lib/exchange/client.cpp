@@ -173,6 +173,9 @@ Result<void> ExchangeClient::wait(std::optional<ReachListener>& listener, Clock:
 Result<std::optional<ExchangeClient::Answer>> ExchangeClient::obey(const std::string& body, HostsTable& hosts,
                                                                    Clock::time_point deadline) {
     auto message = read_server_message(body);
+    if (!message && message.error().os_error == ENOMSG) {
+        return std::nullopt;
+    }
     if (!message) {
         return tl::unexpected(message.error());
     }

@@ -111,6 +111,10 @@ void fields(auto& f, Is<NodeReport> auto& m) {
     f("node", m.node, longest_name);
     each(f, "job", m.job_id, "first_task", m.first_task, "tasks", m.tasks, "step_nodes", m.step_nodes);
     f("gpus", m.gpus, 65535U);
+    f("rdma_nccl", m.release);
+    if (!is_understood(m.release)) {
+        return;
+    }
     f("layout", m.layout, Layout::Pod);
     f.check(m.layout != Layout::Auto);
     each(f, "alone", m.alone, "users_head", m.users_head, "cpus", m.cpus, "memlock_kib", m.memlock_kib, "hcas", m.hcas,

@@ -49,7 +49,7 @@ std::string write_endpoint(const ExchangeEndpoint& endpoint) {
 
 std::optional<ExchangeEndpoint> read_endpoint(std::string_view text) {
     const auto fields = split(text.size() > longest_endpoint ? std::string_view() : text, ';');
-    if (fields.size() != 4 || fields[0] != version) {
+    if (fields.size() < 4 || fields[0] != version) { // a later version may add some
         return std::nullopt;
     }
     const auto port = parse_number<std::uint16_t>(fields[1]);

@@ -1,10 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 // Where srun listens for the nodes of its step, what these report, and what srun answers with: values, and the messages
 // that carry them as text (lib/net/message.h). All input is validated as untrusted.
+//
+// So that srun can tell the nodes of another version from its own (lib/net/release.h) and answer them, these never
+// change but by additions: the texts of the endpoint and of StepNote, the handshake (lib/net/session.h), the first
+// fields of NodeReport, Disagreement and NodeAlarm.
 #pragma once
 
 #include "lib/base/result.h"
 #include "lib/evidence/verdict.h"
+#include "lib/net/release.h"
 #include "lib/plan/plan.h"
 
 #include <chrono>
@@ -72,6 +77,7 @@ struct NodeReport {
     unsigned tasks = 1;
     unsigned step_nodes = 0; ///< SLURM_STEP_NUM_NODES, over all components; 0: unknown
     unsigned gpus = 0;       ///< visible GPUs
+    Release release{};       ///< the node's; if its messages are not understood, nothing below has been read
     Layout layout = Layout::Rank;
     std::string alone{}; ///< why its tasks meet no others (LayoutChoice::alone); empty: they do
     unsigned cpus = 1;

@@ -44,6 +44,7 @@ NodeReport make_report(const NodeFacts& facts, const Plan& plan, std::string nod
     NodeReport report;
     report.node = std::move(node);
     report.gpus = facts.visible_gpus.count();
+    report.release = own_release();
     report.layout = plan.layout.layout;
     report.cpus = facts.allowed_cpus;
     report.memlock_kib = facts.limits.memlock_kib;

@@ -126,7 +126,7 @@ bool ExchangeRounds::take(int connection, NodeMessage message, Clock::time_point
     }
     if (const auto* const alarm = std::get_if<NodeAlarm>(&message)) {
         take_alarm(*node, *alarm);
-    } else {
+    } else if (is_understood(node->report.release)) {
         take_evidence(*node, std::get<NodeEvidence>(std::move(message)));
     }
     return true;
@@ -169,6 +169,10 @@ void ExchangeRounds::start_test(Clock::time_point now) {
     std::ranges::stable_sort(nodes_, {}, &Node::rank);
     for (std::size_t i = 0; i < nodes_.size(); ++i) {
         by_connection_[nodes_[i].connection] = i;
+    }
+    if (const auto others = other_versions(); !others.empty()) {
+        answer_alone(others);
+        return;
     }
     // Only the report of rank 0's node has first_task 0. Two such reports belong to a heterogeneous step of unknown
     // layout.
@@ -239,6 +243,16 @@ StepEvidence ExchangeRounds::take_step_evidence() {
     return step;
 }
 
+std::string ExchangeRounds::other_versions() const {
+    std::vector<std::pair<std::string, Release>> others;
+    for (const auto& node : nodes_) {
+        if (!is_understood(node.report.release)) {
+            others.emplace_back(node.name, node.report.release);
+        }
+    }
+    return others.empty() ? "" : describe_others(others, "srun");
+}
+
 void ExchangeRounds::answer() {
     const auto all = reports();
     const bool tested = nodes_.size() > 1 && all.front().listener != 0;
@@ -271,7 +285,7 @@ void ExchangeRounds::answer_alone(const std::string& why) {
     for (const auto& node : nodes_) {
         if (!node.lost) {
             send_(node.connection, late_answer_);
-            ++running_;
+            running_ += is_understood(node.report.release) ? 1U : 0U; // srun cannot read the others' evidence
         }
     }
 }
@@ -304,7 +318,7 @@ void ExchangeRounds::lose(int connection) {
         answer_alone(format_text("{} was lost before the nodes of the step had agreed", node->name));
     } else if (!node->done) {
         node->done = true;
-        --running_;
+        running_ -= is_understood(node->report.release) ? 1U : 0U;
     }
     by_connection_.erase(connection);
 }
@@ -337,10 +351,11 @@ void ExchangeRounds::pass_time(Clock::time_point now) {
         answer();
     }
     if (stage_ == Stage::Gathering && first_report_ && now >= report_deadline()) {
-        answer_alone(format_text("{} of {} nodes did not report within {} s{} (no plugin there? a slow prolog needs a "
-                                 "greater exchange=)",
-                                 expected_.count() - nodes_.size(), expected_.count(), settings_.exchange_seconds,
-                                 expected_.missing_text()));
+        const auto others = other_versions();
+        answer_alone(format_text("{}{}{} of {} nodes did not report within {} s{} (no plugin there? a slow prolog "
+                                 "needs a greater exchange=)",
+                                 others, others.empty() ? "" : "; ", expected_.count() - nodes_.size(),
+                                 expected_.count(), settings_.exchange_seconds, expected_.missing_text()));
     }
     if (stage_ == Stage::Gathering && !first_report_ && now >= start_ + launch_limit) {
         stage_ = Stage::Done; // prologs may take long, but Slurm itself has given up by now

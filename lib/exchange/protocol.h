@@ -130,6 +130,8 @@ private:
     void take_alarm(const Node& node, const NodeAlarm& alarm);
     void take_evidence(Node& node, NodeEvidence evidence);
     void start_test(Clock::time_point now);
+    /// Returns which nodes have a version that srun does not understand; empty: none.
+    [[nodiscard]] std::string other_versions() const;
     void answer();
     void answer_alone(const std::string& why);
     [[nodiscard]] Disagreement disagreement(std::string why) const;

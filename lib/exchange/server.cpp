@@ -152,6 +152,9 @@ private:
             return;
         }
         auto message = read_node_message(event.body);
+        if (!message && message.error().os_error == ENOMSG) {
+            return;
+        }
         if (!message || !rounds_.take(event.worker, std::move(*message), Clock::now())) {
             refused_.insert(event.worker);
             coordinator_.close(event.worker);

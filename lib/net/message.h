@@ -18,6 +18,7 @@
 #include "lib/net/ip.h"
 
 #include <algorithm>
+#include <cerrno>
 #include <chrono>
 #include <cmath>
 #include <concepts>
@@ -230,7 +231,8 @@ std::string write_message(const std::variant<T...>& message) {
     return std::visit([](const auto& one) { return write_message(one); }, message);
 }
 
-/// Reads the message of a variant that the text names. Fails if the name is unknown or a field is bad.
+/// Reads the message of a variant that the text names. Fails if a field is bad, and with ENOMSG if the name is unknown:
+/// a later version may have sent it, and whoever can do without it passes over it.
 template<typename Variant>
 Result<Variant> read_message(std::string_view text) {
     const auto parsed = parse_message(text);
@@ -244,7 +246,8 @@ Result<Variant> read_message(std::string_view text) {
     make_named(std::type_identity<Variant>());
     if (!message) {
         return fail(
-            format_text("a message \"{}\" is not known; is rdma-nccl the same on all nodes?", printable(parsed->name)));
+            format_text("a message \"{}\" is not known; is rdma-nccl the same on all nodes?", printable(parsed->name)),
+            ENOMSG);
     }
     FieldReader reader(parsed->value);
     std::visit([&reader](auto& one) { fields(reader, one); }, *message);

@@ -54,7 +54,7 @@ std::string format_note(const StepNote& note) {
 
 std::optional<StepNote> parse_note(std::string_view text) {
     const auto fields = split(text.substr(0, longest_note), ';');
-    if (fields.size() != 8 || fields[0] != note_version) {
+    if (fields.size() < 8 || fields[0] != note_version) { // a later version may add some
         return std::nullopt;
     }
     const auto field = [&fields](std::size_t i, std::string_view key) -> std::optional<std::string_view> {

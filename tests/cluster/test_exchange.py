@@ -10,7 +10,7 @@ import shutil
 import subprocess
 import time
 
-from cluster_test import CLUSTER, CONTRACT, PYTHON, ClusterTest, main, show
+from cluster_test import BUILD, CLUSTER, CONTRACT, PYTHON, ClusterTest, main, show
 
 SUMMARY = re.compile(r"(?m)^rdma-nccl: (\w+) layout, (\d+) tasks? on (\d+) nodes?(?:, (\d+) ranks?)?, head (\w+) \((.*):(\d+)\), (.*)$")
 
@@ -521,6 +521,61 @@ class Trouble(ExchangeTest):
         output, messages = self.step("srun", "-N3", "--ntasks-per-node=1", "--rdma-nccl=layout=rank,exchange=off", "bash", "-c", "echo $MASTER_ADDR")
         self.assertEqual(output.split(), ["10.0.60.3"] * 3)
         self.assertRegex(messages, r"\Ardma-nccl: n01: rank layout, 3 tasks on 3 nodes, head n01 \(10\.0\.60\.3:\d+\), .*\n\Z")
+
+
+class MixedVersions(ExchangeTest):
+    """Machines with a plugin or a command whose messages the others do not understand (tests/fake_release)."""
+
+    arguments = ["--nodes", "3", "--gpus", "2"]
+    LATER = r"rdma-nccl 9\.8\.7 \(protocol 99\)"
+    OWN = r"\d+\.\d+\.\d+ \(protocol 2\)"
+
+    def install(self, name: str, *machines: str) -> None:
+        """The other version of lib/NAME, as these machines see it; until the test ends."""
+        path = os.path.join(self.cluster.dir, "lib", name)
+        for machine in machines:
+            self.good("mount", "--bind", os.path.join(BUILD, "tests/fake_release", name), path, user="root", node=machine)
+            self.addCleanup(self.good, "umount", path, user="root", node=machine)
+
+    def expect_one_warning(self, messages: str, pattern: str) -> None:
+        warnings = [line for line in messages.splitlines() if "warning" in line]
+        self.assertEqual(len(warnings), 1, messages)
+        self.assertRegex(warnings[0], pattern)
+        self.assertNotIn("did not report", messages)
+
+    def expect_one_world(self, output: str) -> None:
+        lines = self.ranks(output)
+        self.assertEqual([(line["HOST"], line["RANK"]) for line in lines], [("n01", "0"), ("n02", "1"), ("n03", "2")])
+        self.assertEqual({(line["WORLD_SIZE"], line["MASTER_ADDR"]) for line in lines}, {("3", "10.0.60.3")})
+        self.assertEqual(len({line["MASTER_PORT"] for line in lines}), 1)
+
+    def test_nodes_of_another_version_are_named_and_the_step_runs(self):
+        self.install("rdma_nccl.so", "n02", "n03")
+        step = ["srun", "-N3", "--ntasks-per-node=1", "--rdma-nccl=layout=rank"]
+        output, messages = self.step(*step, *show(*CONTRACT))
+        self.expect_one_warning(messages, rf"^rdma-nccl: warning: n\[02-03\] run {self.LATER}, srun runs {self.OWN}: "
+                                "install the same on all nodes: each node plans alone$")
+        self.expect_one_world(output)
+        self.assertIn("from 3 ranks on 3 nodes", self.good(*step, "pi"))
+        strict = self.cluster.run("srun", "-N3", "--ntasks-per-node=1", "--rdma-nccl=strict", "true")
+        self.assertNotEqual(strict.returncode, 0)
+        self.assertIn("install the same on all nodes", strict.stderr)
+
+    def test_an_srun_of_another_version(self):
+        self.install("rdma_nccl.so", "login")
+        output, messages = self.step("srun", "-N3", "--ntasks-per-node=1", "--rdma-nccl=layout=rank", *show(*CONTRACT))
+        self.expect_one_warning(messages, rf"^rdma-nccl: warning: n\[01-03\] run rdma-nccl {self.OWN}, srun runs 9\.8\.7 ")
+        self.expect_one_world(output)
+
+    def test_launchers_of_two_versions(self):
+        self.install("rdma-nccl", "n02", "n03")
+        launch = ["srun", "-N3", "--ntasks-per-node=1", "--kill-on-bad-exit=1", "--rdma-nccl", "rdma-nccl", "run"]
+        output, messages = self.step(*launch, "pi")
+        self.assertIn("from 6 ranks on 3 nodes", output)
+        self.expect_one_warning(messages, rf"only through Slurm .*: n\[02-03\] run {self.LATER}, n01 runs {self.OWN}: install")
+        failed = self.cluster.run(*launch, "bash", "-c", "[ $RANK != 3 ] || exit 37; sleep 1000")
+        self.assertNotEqual(failed.returncode, 0)
+        self.assertRegex(failed.stderr, r"rank 3 \(local 1\) on n02, .* exited with code 37")
 
 
 class OnlyIpv6(ExchangeTest):

@@ -171,6 +171,8 @@ void fields(auto& f, Is<InspectedNode> auto& node) {
     f("pci", node.pci, std::size_t{most_places});
     f("problem", node.problem);
     f("rails", node.rails);
+    f("rdma_nccl", node.release);
+    f.check(is_understood(node.release));
 }
 
 void fields(auto& f, Is<RankPlace> auto& place) {

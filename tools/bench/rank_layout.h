@@ -4,6 +4,7 @@
 
 #include "lib/base/json.h"
 #include "lib/base/result.h"
+#include "lib/net/release.h"
 #include "tools/bench/rank/order.h"
 #include "tools/verbs/rail.h"
 
@@ -80,6 +81,7 @@ struct InspectedNode {
     std::vector<std::string> pci;  ///< PCI addresses of these GPUs
     std::vector<PairRail> rails;   ///< with `host`
     std::string problem;           ///< why there are no places; also empty if another worker of the node has its place
+    Release release = own_release();
 };
 
 /// Writes what the coordinator needs to know; omits the command and the library's path, which stay with the worker.

@@ -2,7 +2,7 @@
 // A node's part in `rdma-nccl pairs`: the ports of its plan, each with the plan's GID.
 #pragma once
 
-#include "lib/net/message.h"
+#include "lib/net/release.h"
 #include "tools/node/node_plan.h"
 #include "tools/verbs/rail.h"
 
@@ -36,6 +36,7 @@ struct Node {
     std::vector<PairRail> rails;
     std::string problem; ///< why it has no rails, or takes no part
     std::string host{};  ///< its real name, if `name` was changed to tell it from others of that name; else empty
+    Release release = own_release();
 
     /// Returns the name for Slurm.
     [[nodiscard]] const std::string& host_name() const { return host.empty() ? name : host; }
@@ -54,13 +55,18 @@ void fields(auto& f, Is<Node> auto& node) {
     f("name", node.name);
     f("rails", node.rails);
     f("problem", node.problem);
+    f("rdma_nccl", node.release);
+    f.check(is_understood(node.release));
 }
+
+/// Returns why what a node says of itself cannot be read.
+std::string why_unreadable(const Json& node);
 
 /// Reads what a node says of itself. Fails on anything that written() does not write.
 template<typename T = Node>
 Result<T> parse_node(const Json& json) {
     auto node = read_exactly<T>(json);
-    return node ? Result<T>(std::move(*node)) : fail("it says of itself what this version does not understand");
+    return node ? Result<T>(std::move(*node)) : fail(why_unreadable(json));
 }
 
 /// Returns "mlx5_1:1".

@@ -51,7 +51,7 @@ void NodeRoster::join(unsigned worker, const Json& hello) {
         joined.node.name = printable(joined.node.name, 64);
     } else {
         joined.node.name = name_of(worker);
-        joined.node.problem = node.error().message + "; is rdma-nccl the same on all nodes?";
+        joined.node.problem = node.error().message;
     }
     if (absent_.erase(worker) > 0 && gone_.contains(worker)) {
         --gone_before_;

@@ -2,6 +2,7 @@
 #include "tools/run/control/control.h"
 
 #include "lib/base/format.h"
+#include "lib/base/lists.h"
 #include "lib/net/coordinator.h"
 #include "lib/net/listeners.h"
 #include "lib/net/tcp.h"
@@ -84,6 +85,9 @@ public:
         for (const auto& order : orders) {
             send_all(order);
         }
+        if (workers_.size() == nodes_ - 1 || absent_left_out_ || arbiter_.finished()) {
+            warn_of_refused();
+        }
         return orders;
     }
 
@@ -143,6 +147,12 @@ private:
             return;
         }
         known->second = worker;
+        if (!is_understood(hello->release)) {
+            refused_.insert_or_assign(hello->node_rank, std::pair(hello->host, hello->release));
+            arbiter_.on_absent(hello->node_rank);
+            coordinator_->send(worker, write_message(Refused{}));
+            return;
+        }
         peers_[worker] = {hello->node_rank, hello->host, now};
         arbiter_.on_absent(hello->node_rank, false);
         coordinator_->send(worker, write_message(Welcome{}));
@@ -205,14 +215,30 @@ private:
                 arbiter_.on_absent(node);
             }
         }
-        if (missing > 0 && hang_judge_) {
-            warnings_.emplace_back("the hang watch is off: it needs the launchers of all nodes");
+        if (missing > 0) {
+            end_hang_watch();
         }
         if (missing > 0 && coordinator_) {
             warnings_.push_back(format_text(
                 "{} of {} launchers did not connect to port {} here within {} s: a failure reaches their ranks only "
                 "through Slurm (srun --kill-on-bad-exit=1)",
                 missing, nodes_ - 1, settings_.port, in_seconds(settings_.join_timeout)));
+        }
+    }
+
+    void warn_of_refused() {
+        if (refused_.empty() || std::exchange(warned_of_refused_, true)) {
+            return;
+        }
+        const auto others = mapped(refused_, [](const auto& entry) { return entry.second; });
+        warnings_.push_back(only_through_slurm(describe_others(others, settings_.host)));
+        end_hang_watch();
+    }
+
+    void end_hang_watch() {
+        if (hang_judge_) {
+            hang_judge_.reset();
+            warnings_.emplace_back("the hang watch is off: it needs the launchers of all nodes");
         }
     }
 
@@ -236,7 +262,9 @@ private:
     std::optional<Coordinator> coordinator_; ///< absent: this node is not connected to others
     std::unordered_map<int, Peer> peers_;    ///< by worker
     std::map<unsigned, int> workers_;        ///< by node: the last one that connected; it may be lost
-    std::set<unsigned> duplicates_;          ///< nodes for which two launchers have connected
+    std::map<unsigned, std::pair<std::string, Release>> refused_; ///< by node: hosts whose version is not understood
+    bool warned_of_refused_ = false;
+    std::set<unsigned> duplicates_; ///< nodes for which two launchers have connected
     std::optional<Time> stopped_since_;
     bool absent_left_out_ = false;
 };

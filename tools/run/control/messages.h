@@ -2,7 +2,7 @@
 // The messages between the launchers of a world (lib/net/message.h).
 #pragma once
 
-#include "lib/net/message.h"
+#include "lib/net/release.h"
 #include "tools/run/failure/report.h"
 
 #include <csignal>
@@ -50,10 +50,12 @@ struct Hello {
     static constexpr std::string_view message_name = "hello";
     unsigned node_rank = 0;
     std::string host;
+    Release release{};
 };
 void fields(auto& f, Is<Hello> auto& m) {
     f("node_rank", m.node_rank);
     f("host", m.host);
+    f("rdma_nccl", m.release);
 }
 
 /// A rank failed. Sent at once, and again with all details when the node's ranks have ended.
@@ -111,6 +113,13 @@ struct Welcome {
 };
 void fields(auto& /*f*/, Is<Welcome> auto& /*m*/) {}
 
+/// The answer to the Hello of a launcher whose version the coordinator does not understand (lib/net/release.h). These
+/// two never change but by additions. The coordinator warns of all such launchers together.
+struct Refused {
+    static constexpr std::string_view message_name = "refused";
+};
+void fields(auto& /*f*/, Is<Refused> auto& /*m*/) {}
+
 /// A rank of this attempt failed, or a node is lost: the receiver must end its ranks.
 struct EndRanks {
     static constexpr std::string_view message_name = "end";
@@ -155,8 +164,8 @@ struct ShowStacks {
 };
 void fields(auto& /*f*/, Is<ShowStacks> auto& /*m*/) {}
 
-using ControlMessage =
-    std::variant<Hello, FailureNotice, Ended, SignalCount, Alive, Welcome, EndRanks, Restart, Finish, ShowStacks>;
+using ControlMessage = std::variant<Hello, FailureNotice, Ended, SignalCount, Alive, Welcome, Refused, EndRanks,
+                                    Restart, Finish, ShowStacks>;
 
 /// No message is longer: JSON encodes a byte in at most six bytes, and the texts of a failure are shortened().
 inline constexpr std::size_t most_control_line = std::size_t{256} << 10;

@@ -189,12 +189,15 @@ private:
                     take(*message, now);
                 }
             });
-            if (over) {
+            if (refused_) { // the coordinator has warned of it
+                state_ = State::WithoutCoordinator;
+                link_.close({});
+            } else if (over) {
                 on_disconnect(now, "its launcher is gone: " + *over);
             }
         } else if (link_.dial(now)) {
             state_ = State::Greeting;
-            link_.send(Hello{settings_.node_rank, settings_.host});
+            link_.send(Hello{settings_.node_rank, settings_.host, own_release()});
         }
         if (state_ == State::Joined) {
             keep_alive(now);
@@ -207,6 +210,8 @@ private:
         if (state_ == State::Greeting) {
             if (std::holds_alternative<Welcome>(message)) {
                 join(now);
+            } else if (std::holds_alternative<Refused>(message)) {
+                refused_ = true;
             }
             return;
         }
@@ -288,6 +293,7 @@ private:
     Time join_deadline_ = Clock::now() + settings_.join_timeout;
     Time heard_ = Clock::now();
     bool moved_ = false;
+    bool refused_ = false;
     bool finished_ = false;
     std::map<std::pair<unsigned, unsigned>, std::pair<RankFailure, Time>> failures_; ///< by attempt and rank
     std::map<int, unsigned> signals_;

@@ -3,6 +3,7 @@
 
 #include "tests/unit/exchange_nodes.h"
 
+#include <cerrno>
 #include <gtest/gtest.h>
 #include <limits>
 #include <string>
@@ -58,6 +59,7 @@ NodeReport full_report() {
     report.block = PortBlock{29400, std::nullopt, "slurm", "of SLURM_STEP_RESV_PORTS", {}};
     report.listener = 65535;
     report.warnings = {"locked memory is limited", "", "mlx5_3 is down"};
+    report.release = own_release();
     return report;
 }
 
@@ -318,6 +320,40 @@ TEST(ExchangeMessage, UnknownFieldsArePassedOver) {
     EXPECT_EQ(report.node, "n01");
     EXPECT_EQ(report.gpus, 3U);
     EXPECT_TRUE(read_server_message(message("alone", R"({"why":"none","more":"words"})")));
+}
+
+TEST(ExchangeMessage, OfAReportThatIsNotUnderstoodTheFirstFieldsAreRead) {
+    const auto read = read_node_message(message(
+        "report",
+        R"({"node":"n01","job":7,"first_task":2,"tasks":4,"step_nodes":3,"gpus":8,"layout":"new","ports":{"mlx5_0":1},)"
+        R"("rdma_nccl":{"version":"9.8.7","protocol":99,"built":"today"}})"));
+    ASSERT_TRUE(read) << read.error().message;
+    auto wanted = NodeReport();
+    wanted.node = "n01";
+    wanted.job_id = 7;
+    wanted.first_task = 2;
+    wanted.tasks = 4;
+    wanted.step_nodes = 3;
+    wanted.gpus = 8;
+    const auto& report = std::get<NodeReport>(*read);
+    expect_equal(report, wanted);
+    EXPECT_EQ(report.release, (Release{"9.8.7", 99}));
+    // The same fields of a version that is understood are malformed.
+    EXPECT_FALSE(read_node_message(message("report", R"({"node":"n01","layout":"new","rdma_nccl":{"version":"9"}})")));
+}
+
+TEST(ExchangeMessage, VersionsThatDidNotTellTheirsAreUnderstood) {
+    const auto read = read_node_message(message("report", R"({"node":"n01","hcas":3})"));
+    ASSERT_TRUE(read) << read.error().message;
+    EXPECT_EQ(std::get<NodeReport>(*read).release, (Release{"0.1", 2}));
+    EXPECT_EQ(std::get<NodeReport>(*read).hcas, 3U);
+    EXPECT_EQ(through(full_report()).release, full_report().release);
+}
+
+TEST(ExchangeMessage, UnknownMessagesAreToldFromMalformedOnes) {
+    EXPECT_EQ(read_node_message(message("later", "{}")).error().os_error, ENOMSG);
+    EXPECT_EQ(read_server_message(message("later", "{}")).error().os_error, ENOMSG);
+    EXPECT_NE(read_node_message(message("report", R"({"node":5})")).error().os_error, ENOMSG);
 }
 
 TEST(ExchangeMessage, UnknownMessagesAreRefused) {

@@ -139,6 +139,57 @@ TEST_F(ExchangeRoundsTest, EvidenceIsKeptInTheOrderOfTheRanks) {
     EXPECT_EQ(step.unresponsive, Texts{"n02"});
 }
 
+TEST_F(ExchangeRoundsTest, NodesThatAreNotUnderstoodAreNamedTogetherOnceAllHaveReported) {
+    const Release later{"9.8.7", 99};
+    const auto report_of = [&](unsigned index, const Release& release) {
+        auto message = plain_report(index);
+        message.gpus = 8;
+        message.release = release;
+        return rounds_->take(connection(index), message, now_);
+    };
+    begin(4);
+    EXPECT_TRUE(report_of(1, later));
+    EXPECT_TRUE(report(0));
+    EXPECT_TRUE(report_of(3, {"9.9", 100}));
+    EXPECT_TRUE(told_.empty());
+    EXPECT_TRUE(report_of(2, later));
+    const std::string own = own_release().version;
+    const std::string why = "n[02-03] run rdma-nccl 9.8.7 (protocol 99), n04 runs rdma-nccl 9.9 (protocol 100), srun "
+                            "runs " +
+                            own + " (protocol 2): install the same on all nodes";
+    EXPECT_EQ(told_, Texts{"warning: " + why + ": each node plans alone"});
+    ASSERT_EQ(sent_.size(), 4U);
+    const auto answer = test::from_server<Disagreement>(*sent_[0].second);
+    EXPECT_EQ(answer.why, why);
+    EXPECT_EQ(answer.head_node, "n01");
+    EXPECT_FALSE(answer.unequal_gpus);
+    EXPECT_EQ(take_sent<Disagreement>(), (Connections{10, 11, 12, 13}));
+
+    EXPECT_TRUE(alarm(1, "a stranger"));
+    EXPECT_EQ(told_.back(), "n02: warning: a stranger");
+    EXPECT_EQ(rounds_->still_running(), 1U) << "the others' evidence cannot be read";
+    EXPECT_TRUE(evidence(1));
+    EXPECT_TRUE(evidence(0));
+    EXPECT_EQ(rounds_->still_running(), 0U);
+    rounds_->lose(11);
+    EXPECT_EQ(rounds_->still_running(), 0U);
+    const auto step = rounds_->take_step_evidence();
+    EXPECT_EQ(step.nodes.size(), 1U);
+    EXPECT_EQ(step.unresponsive, (Texts{"n02", "n03", "n04"}));
+}
+
+TEST_F(ExchangeRoundsTest, NodesThatAreNotUnderstoodAreNamedBesideThoseThatAreMissing) {
+    begin(3);
+    auto later = plain_report(1);
+    later.release = {"9.8.7", 99};
+    EXPECT_TRUE(rounds_->take(connection(1), later, now_));
+    EXPECT_TRUE(report(0));
+    pass(seconds(30));
+    ASSERT_FALSE(told_.empty());
+    EXPECT_NE(told_.back().find("n02 runs rdma-nccl 9.8.7"), std::string::npos) << told_.back();
+    EXPECT_NE(told_.back().find("; 1 of 3 nodes did not report within 30 s: n03"), std::string::npos) << told_.back();
+}
+
 // Plugins that are on the login node only: Slurm itself gives up a launch after ten minutes.
 TEST_F(ExchangeRoundsTest, NodesThatNeverReportAreNotWaitedForWithoutEnd) {
     begin(2);

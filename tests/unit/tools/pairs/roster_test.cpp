@@ -95,6 +95,26 @@ TEST(NodeRoster, EndedBeforeAllAreThere) {
     EXPECT_EQ(names(roster), std::vector<std::string>{"n02"});
 }
 
+TEST(NodeRoster, ANodeOfAnotherVersionTakesNoPart) {
+    const auto world = world_of(3);
+    Step step;
+    step.nodes = {"n01", "n02", "n03"};
+    NodeRoster roster(world, step);
+    roster.join(0, hello(0));
+    auto later = hello(1);
+    later["node"]["rdma_nccl"] = {{"version", "9.8.7"}, {"protocol", 99}};
+    roster.join(1, later);
+    auto first = hello(2); // 0.1 did not tell
+    first["node"].erase("rdma_nccl");
+    roster.join(2, first);
+    roster.close("");
+    const std::string here =
+        ", the head runs " + own_release().version + " (protocol 2): install the same on all nodes";
+    EXPECT_EQ(roster.nodes()[0].problem, "");
+    EXPECT_EQ(roster.nodes()[1].problem, "it runs rdma-nccl 9.8.7 (protocol 99)" + here);
+    EXPECT_EQ(roster.nodes()[2].problem, "it runs rdma-nccl 0.1 (protocol 2)" + here);
+}
+
 TEST(NodeRoster, NodesOfOneNameAreToldApart) {
     const auto world = world_of(2);
     const Step step;

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Launchers on loopback, in one process: no ranks, no Slurm.
+#include "lib/net/coordinator.h"
 #include "lib/net/dialer.h"
+#include "lib/net/tcp.h"
 #include "tests/unit/descriptor_limit.h"
 #include "tools/run/control/control.h"
 #include "tools/run/world/world.h"
@@ -337,6 +339,78 @@ TEST_F(RunControl, TheSecondLauncherOfANodeIsNotTakenAndTheFirstIsTold) {
               std::vector<std::string>{"two launchers say that they are node rank 1, the second "
                                        "on n09: check --node-rank there"});
     EXPECT_EQ(launchers_[0].order<EndRanks>(), nullptr);
+}
+
+/// The connection of launcher `node`, of a version that is not understood. The head answers.
+class OtherLauncher {
+public:
+    OtherLauncher(const ControlSettings& settings, Launcher& head)
+        : dialer_({{loopback}, settings.port, *settings.key, settings.context, most_control_line, true}) {
+        while (!connection_) {
+            head.work();
+            connection_ = dialer_.work();
+        }
+        const Hello hello{settings.node_rank, settings.host, {"9.8.7", 99}};
+        connection_->send(std::make_shared<const std::string>(write_message(hello)));
+    }
+    /// The next message, or "".
+    std::string hear() {
+        (void)connection_->write();
+        (void)connection_->read();
+        return connection_->next_message().value_or("");
+    }
+
+private:
+    Dialer dialer_;
+    std::optional<Connection> connection_;
+};
+
+TEST_F(RunControl, LaunchersThatAreNotUnderstoodAreNamedTogetherAndNotWaitedFor) {
+    launchers_.push_back({make_coordinator_control(settings(0), rules(4))});
+    std::vector<std::string> heard(2);
+    OtherLauncher second(settings(1), launchers_[0]);
+    OtherLauncher third(settings(2), launchers_[0]);
+    ASSERT_TRUE(until([&] {
+        heard[0] += second.hear();
+        heard[1] += third.hear();
+        return !heard[0].empty() && !heard[1].empty();
+    }));
+    EXPECT_EQ(heard, std::vector(2, write_message(Refused{})));
+    EXPECT_EQ(launchers_[0].warnings, std::vector<std::string>{}) << "there may be more of them";
+    launchers_.push_back({make_worker_control(settings(3), rules(4))});
+    ASSERT_TRUE(until([this] { return !launchers_[0].warnings.empty(); }));
+    for (auto& launcher : launchers_) {
+        launcher.control->report_ended({});
+    }
+    ASSERT_TRUE(until([this] { return all_finished(); }));
+    EXPECT_EQ(launchers_[0].finish(), 0);
+    EXPECT_EQ(launchers_[0].warnings,
+              std::vector{only_through_slurm("n[02-03] run rdma-nccl 9.8.7 (protocol 99), n01 runs " +
+                                             own_release().version + " (protocol 2): install the same on all nodes")});
+    EXPECT_EQ(launchers_[1].warnings, std::vector<std::string>{});
+}
+
+TEST_F(RunControl, ALauncherThatIsRefusedEndsItsOwnAndLeavesTheWarningToTheHead) {
+    CoordinatorRules rules_of_head;
+    rules_of_head.key = key_;
+    rules_of_head.context = "run 7.0";
+    rules_of_head.longest_message = most_control_line;
+    rules_of_head.expected_workers = 1;
+    auto head = Coordinator::make(listen_on(port_.port, PortSharing::Reuse).value(), rules_of_head).value();
+    launchers_.push_back({make_worker_control(settings(1), rules(2))});
+    launchers_[0].control->report_failure(failure_of(5, 7), Clock::now());
+    launchers_[0].control->report_ended({});
+    ASSERT_TRUE(until([&] {
+        for (const auto& event : head.work()) {
+            if (event.kind == CoordinatorEvent::Kind::Message) {
+                head.send(event.worker, std::make_shared<const std::string>(write_message(Refused{})));
+            }
+        }
+        return all_finished();
+    }));
+    EXPECT_EQ(launchers_[0].finish(), 7);
+    EXPECT_EQ(launchers_[0].warnings, std::vector<std::string>{});
+    EXPECT_NE(launchers_[0].control->arbiter(), nullptr) << "it reports its own failure";
 }
 
 TEST_F(RunControl, WithoutAKeyEachIsAloneAndSaysWhy) {

@@ -47,12 +47,13 @@ RankFailure sent(const RankFailure& failure) {
 }
 
 TEST(RunControlMessage, EachComesBackAsItWas) {
-    const ControlMessage messages[] = {Hello{3, "n04"},
+    const ControlMessage messages[] = {Hello{3, "n04", {"9.8.7", 99}},
                                        FailureNotice{full_failure(), 1234},
                                        Ended{2, false},
                                        SignalCount{10, 4, true},
                                        Alive{true},
                                        Welcome{},
+                                       Refused{},
                                        EndRanks{1, "rank 3 failed"},
                                        Restart{2, 12003},
                                        Finish{139},
