@@ -2,6 +2,7 @@
 // The symbols that Slurm looks up. Each callback calls the part for its context, and no exception leaves this file.
 // Order and contexts of the callbacks: spank(8), slurm/spank.h.
 
+#include "plugin/plugstack.h"
 #include "plugin/srun.h"
 #include "plugin/stepd.h"
 
@@ -22,7 +23,19 @@ namespace rdma_nccl {
 
 namespace {
 
+/// Slurm loads a file that several lines of plugstack.conf name once, and makes each callback for each of these lines,
+/// one right after the other (_do_call_stack(), plugstack.c, 22.05). Only the first line's does anything.
+struct Lines {
+    unsigned count = 0;        ///< of this file, as far as init has been called
+    std::string_view callback; ///< the last one
+    unsigned calls = 0;        ///< of that callback, for one round of lines
+    std::size_t all = 0;       ///< also those of copies in other files
+    bool first = true;         ///< no line before names another copy
+    bool told = false;
+};
+
 struct PluginState {
+    Lines lines;
     Configuration configuration;
     std::optional<ExchangeServer> server; ///< in srun
     std::optional<ClientStep> step;       ///< in srun
@@ -64,9 +77,18 @@ bool is_client() {
     return context == S_CTX_LOCAL || context == S_CTX_ALLOCATOR;
 }
 
-/// Like guarded(), for what only a node that start_node() has planned does.
+/// Like guarded(), for a callback that Slurm makes for each line of plugstack.conf.
+int guarded_once(const char* where, auto work) noexcept {
+    auto& lines = state().lines;
+    const bool repeated = lines.callback == where && lines.calls < lines.count;
+    lines.callback = where;
+    lines.calls = repeated ? lines.calls + 1 : 1;
+    return repeated || !lines.first ? 0 : guarded(where, work);
+}
+
+/// Like guarded_once(), for what only a node that start_node() has planned does.
 int guarded_on_node(const char* where, auto work) noexcept {
-    return state().node ? guarded(where, [&] { return work(*state().node); }) : 0;
+    return guarded_once(where, [&] { return state().node ? work(*state().node) : decltype(work(*state().node))(); });
 }
 
 int option_callback(int /*value*/, const char* argument, int remote) {
@@ -90,7 +112,23 @@ void register_option(spank_t spank) {
     option.has_arg = 2; // optional
     option.cb = option_callback;
     if (spank_option_register(spank, &option) != ESPANK_SUCCESS) {
-        report_to_log("Slurm did not take the option --rdma-nccl: is the plugin listed twice in plugstack.conf?");
+        report_to_log("Slurm did not take the option --rdma-nccl");
+    }
+}
+
+/// Returns true for the first line of plugstack.conf that names this plugin. All files have been loaded by then.
+bool count_line() {
+    auto& lines = state().lines;
+    const auto copies = loaded_copies();
+    lines.first = copies.paths.empty() || copies.paths.front() == copies.own;
+    lines.all = std::max<std::size_t>(copies.paths.size(), 1) + lines.count++;
+    return lines.first && lines.count == 1;
+}
+
+/// For slurmd's log. In srun, only its user's own use of the plugin is worth a line.
+void report_lines_to_log() {
+    if (auto& lines = state().lines; lines.first && lines.all > 1 && !std::exchange(lines.told, true)) {
+        report_to_user("warning: " + listed_often_text(lines.all, own_plugstack_lines()));
     }
 }
 
@@ -104,7 +142,10 @@ extern "C" {
 
 int slurm_spank_init(spank_t spank, int argc, char* argv[]) {
     return guarded("init", [=] {
-        if (is_client() || spank_context() == S_CTX_REMOTE) {
+        const bool first = count_line();
+        if (spank_context() == S_CTX_SLURMD) {
+            report_lines_to_log();
+        } else if (first && (is_client() || spank_context() == S_CTX_REMOTE)) {
             state().configuration.take_arguments(argc, argv);
             register_option(spank);
         }
@@ -112,9 +153,10 @@ int slurm_spank_init(spank_t spank, int argc, char* argv[]) {
 }
 
 int slurm_spank_init_post_opt(spank_t /*spank*/, int /*argc*/, char* /*argv*/[]) {
-    return guarded("init_post_opt", [] {
+    return guarded_once("init_post_opt", [] {
         const int result = is_client() ? client_check(state().configuration) : 0;
         if (result == 0 && spank_context() == S_CTX_LOCAL) {
+            client_warn_of_lines(state().configuration, state().lines.all);
             client_open_exchange(state().configuration, state().server);
         }
         return result;
@@ -122,13 +164,13 @@ int slurm_spank_init_post_opt(spank_t /*spank*/, int /*argc*/, char* /*argv*/[])
 }
 
 int slurm_spank_local_user_init(spank_t spank, int /*argc*/, char* /*argv*/[]) {
-    return guarded("local_user_init", [=] {
+    return guarded_once("local_user_init", [=] {
         return client_start_step(state().configuration, SpankHandle(spank), state().server, state().step);
     });
 }
 
 int slurm_spank_user_init(spank_t spank, int /*argc*/, char* /*argv*/[]) {
-    return guarded("user_init", [=] {
+    return guarded_once("user_init", [=] {
         SpankHandle host(spank);
         if (auto node = start_node(state().configuration, host)) {
             state().node.emplace(std::move(*node));

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "plugin/spank.h"
 
+#include "lib/base/format.h"
 #include "lib/base/lists.h"
 #include "lib/base/text.h"
+#include "lib/net/release.h"
 
 namespace rdma_nccl {
 
@@ -41,6 +43,11 @@ bool SpankHandle::prepend(const std::vector<std::string>& words) {
     auto pointers = mapped(words, [](const std::string& word) { return word.c_str(); }); // Slurm copies the texts
     return can_prepend() &&
            spank_prepend_task_argv(spank_, static_cast<int>(pointers.size()), pointers.data()) == ESPANK_SUCCESS;
+}
+
+std::string build_text() {
+    constexpr auto part = [](unsigned shift) { return (unsigned{SLURM_VERSION_NUMBER} >> shift) & 0xffU; };
+    return format_text("rdma-nccl {}, built for Slurm {}.{:02}.{}", own_release().version, part(16), part(8), part(0));
 }
 
 void report_to_user(std::string_view text) {

@@ -32,6 +32,10 @@ extern decltype(slurm_free_job_info_msg) slurm_free_job_info_msg __attribute__((
 // 26.05: slurm_protocol_api.c). Asking slurmctld for all of slurm.conf would cost each step a millisecond or more.
 extern uint16_t* slurm_get_srun_port_range() __attribute__((weak));
 
+// Returns the path of a file beside slurm.conf, allocated. In libslurm, but in no public header (20.11 to 26.05:
+// read_config.c).
+extern char* slurm_get_extra_conf_path(const char* name) __attribute__((weak));
+
 // In spank.h since 23.11; callable only in task_init_privileged and task_init (src/common/spank.c). Declared here so
 // that a plugin built for an older release can use it under a newer one.
 extern spank_err_t spank_prepend_task_argv(spank_t spank, int argc, const char* argv[]) __attribute__((weak));
@@ -108,6 +112,9 @@ private:
 
     spank_t spank_;
 };
+
+/// Returns "rdma-nccl 0.2.0, built for Slurm 22.05.8".
+std::string build_text();
 
 /// Writes to the user's stderr, one call per line, each starting with "rdma-nccl: ".
 void report_to_user(std::string_view text);

@@ -9,6 +9,7 @@
 #include "lib/plan/port_block.h"
 #include "lib/slurm/step.h"
 #include "lib/sys/sysroot.h"
+#include "plugin/plugstack.h"
 #include "plugin/stepd.h"
 
 #include <csignal>
@@ -160,7 +161,7 @@ void watch_exit_status() {
 int client_option(Configuration& configuration, const char* argument) {
     configuration.take_option(argument);
     if (asks_for_help(*configuration.option())) {
-        const std::string help = settings_help();
+        const std::string help = format_text("{}\n{}\n", settings_help(), build_text());
         (void)std::fwrite(help.data(), 1, help.size(), stdout);
         (void)std::fflush(stdout);
         std::_Exit(EXIT_SUCCESS); // like srun's own --help: nothing was asked to run
@@ -179,6 +180,16 @@ int client_check(const Configuration& configuration) {
     // Slurm ignores an optional plugin's return value (plugstack.c, _do_call_stack), but a step with invalid settings
     // must not be queued.
     std::exit(EXIT_FAILURE);
+}
+
+void client_warn_of_lines(const Configuration& configuration, std::size_t count) {
+    if (count < 2) {
+        return;
+    }
+    const auto settings = configuration.resolve(own_environment(), std::nullopt).settings;
+    if (settings.enable && settings.verbose > 0) {
+        report_to_user("warning: " + listed_often_text(count, own_plugstack_lines()));
+    }
 }
 
 void client_open_exchange(const Configuration& configuration, std::optional<ExchangeServer>& server) {

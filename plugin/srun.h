@@ -37,6 +37,9 @@ struct ClientStep {
 int client_start_step(const Configuration& configuration, const SpankHandle& host,
                       std::optional<ExchangeServer>& server, std::optional<ClientStep>& step);
 
+/// init_post_opt, srun only: warns if plugstack.conf lists the plugin more than once (`count`) and the step is ours.
+void client_warn_of_lines(const Configuration& configuration, std::size_t count);
+
 /// exit, srun only: receives what the nodes saw of the step's bytes, and reports whether RDMA was used. If the step
 /// must fail because of it (strict), ends srun with status 1 instead of 0.
 void client_end_step(const ClientStep& step, ExchangeServer& server);

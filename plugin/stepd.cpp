@@ -34,6 +34,7 @@ void report_plan(const NodeState& state) {
     }
     const bool details = verbose >= 3 || (verbose == 2 && state.has_rank_zero);
     if (details) {
+        state.report(build_text());
         for (const auto& line : plan_lines(state.plan, state.facts.step, {})) {
             state.report(line);
         }

@@ -7,6 +7,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
 import subprocess
 import unittest
 
@@ -402,6 +403,43 @@ class SiteWide(ClusterTest):
         show_threads = ["bash", "-c", "echo ${OMP_NUM_THREADS-unset}"]
         self.assertEqual(self.good("srun", "-w", "n03", *show_threads), "unset\n")
         self.assertNotEqual(self.good("srun", "-w", "n03", "--rdma-nccl", *show_threads), "unset\n")
+
+
+class ListedTwice(ClusterTest):
+    """plugstack.conf and a file that it includes name the plugin."""
+
+    def list_again(self, plugin: str) -> str:
+        """Returns the second line's place."""
+        etc = os.path.join(self.cluster.dir, "etc")
+        with open(os.path.join(etc, "plugstack.conf"), encoding="utf-8") as file:
+            first = file.readline()
+        again = os.path.join(etc, "plugstack.conf.d", "again.conf")
+        self.addCleanup(os.remove, again)
+        with open(again, "w", encoding="utf-8") as file:
+            file.write("# by another package\n" + first.replace(first.split()[1], plugin))
+        return f"{etc}/plugstack.conf:1, {again}:2"
+
+    def expect_one_plugin(self, places: str) -> None:
+        command = ["srun", "-N2", "--ntasks-per-node=2", "--rdma-nccl", *show(*CONTRACT, "RDMA_NCCL_TOKEN")]
+        result = self.cluster.run(*command)
+        lines = self.ranks(result.stdout)
+        self.assertEqual([line["RANK"] for line in lines], ["0", "1", "2", "3"])
+        self.assertEqual({line["MASTER_ADDR"] for line in lines}, {"25.11.128.2"}, result.stderr)
+        self.assertRegex(lines[0]["RDMA_NCCL_TOKEN"], "^[0-9a-f]{64}$")
+        warning, summary = result.stderr.splitlines()
+        self.assertEqual(warning, f"rdma-nccl: warning: plugstack.conf lists this plugin twice ({places}): the first line is "
+                                  "used, remove the other")
+        self.assertRegex(summary, r"^rdma-nccl: rank layout, 4 tasks on 2 nodes, head n01 \(25\.11\.128\.2:\d+\), 8 HCA ports ")
+        self.assertEqual(self.cluster.run("srun", "-N2", "true").stderr, "")
+
+    def test_the_same_file(self):
+        self.expect_one_plugin(self.list_again(os.path.join(self.cluster.dir, "lib/rdma_nccl.so")))
+
+    def test_a_copy(self):
+        copy = os.path.join(self.cluster.dir, "lib/copy/rdma_nccl.so")
+        os.makedirs(os.path.dirname(copy))
+        shutil.copy(os.path.join(self.cluster.dir, "lib/rdma_nccl.so"), copy)
+        self.expect_one_plugin(self.list_again(copy))
 
 
 class UnequalNodes(ClusterTest):

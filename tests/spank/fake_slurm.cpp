@@ -34,6 +34,7 @@ struct FakeSlurm::Internals {
     std::vector<std::string> entries; ///< behind `pointers`
     std::vector<char*> pointers;      ///< S_JOB_ENV and S_JOB_ARGV
     spank_opt_cb_f option = nullptr;
+    unsigned options = 0;
     std::string messages;
 
     static Internals*& current() {
@@ -117,7 +118,12 @@ int FakeSlurm::call(const char* function) {
     for (auto& argument : plugin_arguments) {
         arguments.push_back(argument.data());
     }
-    const int result = callback(&internals_->handle, static_cast<int>(arguments.size()), arguments.data());
+    int result = 0;
+    for (unsigned line = 0; line < lines; ++line) { // _do_call_stack(), plugstack.c; of an optional plugin
+        const int count = line == 0 ? static_cast<int>(arguments.size()) : 0;
+        const int failed = callback(&internals_->handle, count, line == 0 ? arguments.data() : nullptr);
+        result = result == 0 ? failed : result;
+    }
     if (const auto found = after.find(function); found != after.end()) {
         found->second();
     }
@@ -210,6 +216,10 @@ Variables FakeSlurm::left_by_srun() const {
 
 std::string FakeSlurm::messages() const {
     return internals_->messages;
+}
+
+unsigned FakeSlurm::options() const {
+    return internals_->options;
 }
 
 void FakeSlurm::clear_messages() {
@@ -334,6 +344,7 @@ spank_err_t spank_option_register(spank_t spank, struct spank_option* option) {
         return static_cast<spank_err_t>(host.slurm->failure);
     }
     host.option = option->cb;
+    ++host.options;
     return success;
 }
 
@@ -358,6 +369,11 @@ void slurm_spank_log(const char* format, ...) {
 }
 
 void slurm_debug(const char* /*format*/, ...) {}
+
+char* slurm_get_extra_conf_path(const char* /*name*/) {
+    auto& path = Internals::current()->slurm->plugstack;
+    return path.empty() ? nullptr : path.data();
+}
 
 slurm_step_layout_t* slurm_job_step_layout_get(slurm_step_id_t* id) {
     const Internals& host = *Internals::current();

@@ -50,6 +50,8 @@ public:
 
     FakeStep step;
     std::vector<std::string> plugin_arguments;          ///< from plugstack.conf
+    unsigned lines = 1;                                 ///< of plugstack.conf that name the plugin
+    std::string plugstack;                              ///< path of that file; empty: Slurm does not say
     std::set<std::string> failing;                      ///< names of spank_* functions that fail
     int failure = 3000;                                 ///< what they return: ESPANK_ERROR
     std::map<std::string, std::function<void()>> after; ///< what happens after a slurm_spank_* function each time
@@ -64,6 +66,8 @@ public:
     void slurmd();
 
     [[nodiscard]] const std::vector<FakeTask>& tasks() const { return tasks_; }
+    /// How often the option was registered.
+    [[nodiscard]] unsigned options() const;
     /// The environment of the step after user_init.
     [[nodiscard]] const Variables& step_environment() const { return environment_; }
     /// Variables that srun's process got from the plugin.

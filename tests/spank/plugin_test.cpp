@@ -164,6 +164,43 @@ TEST_F(PluginTest, ABareOptionArrivesInThreeForms) {
     }
 }
 
+TEST_F(PluginTest, ListedTwiceItActsOnceAndNamesTheLines) {
+    run(bare);
+    const auto once = slurm.tasks();
+    const auto step_once = slurm.step_environment();
+    slurm.clear_messages();
+    tree.file("/etc/plugstack.conf", "# optional rdma_nccl.so\noptional /lib/rdma_nccl.so root=/\ninclude conf.d/*\n");
+    tree.file("/etc/conf.d/one.conf", "required other_rdma_nccl.so\n\n optional\trdma_nccl.so # again\n");
+    const std::string etc = tree.path().string() + "/etc";
+    slurm.plugstack = etc + "/plugstack.conf";
+    slurm.lines = 2;
+    const unsigned before = slurm.options();
+    run(bare);
+    EXPECT_EQ(slurm.options(), before + 2) << "one in srun, one in slurmstepd";
+    EXPECT_EQ(slurm.step_environment(), step_once);
+    ASSERT_EQ(slurm.tasks().size(), once.size());
+    for (std::size_t i = 0; i < once.size(); ++i) {
+        EXPECT_EQ(slurm.tasks()[i].environment, once[i].environment);
+    }
+    const std::string line = "rdma-nccl: warning: plugstack.conf lists this plugin twice (" + etc +
+                             "/plugstack.conf:2, " + etc +
+                             "/conf.d/one.conf:3): the first line is used, remove the other\n";
+    EXPECT_EQ(slurm.messages().find(line), 0U) << slurm.messages();
+    EXPECT_EQ(slurm.messages().rfind("lists this plugin"), slurm.messages().find("lists this plugin")) << "once";
+}
+
+TEST_F(PluginTest, ListedTwiceIsNoNewsToStepsWithoutIt) {
+    slurm.lines = 3;
+    run(std::nullopt);
+    EXPECT_EQ(slurm.messages(), "");
+    run("verbose=0");
+    EXPECT_EQ(slurm.messages(), "");
+    slurm.slurmd();
+    slurm.slurmd(); // its log
+    EXPECT_EQ(slurm.messages(), "rdma-nccl: warning: plugstack.conf lists this plugin twice: the first line is used, "
+                                "remove the other\n");
+}
+
 TEST_F(PluginTest, SpecialStepsAreLeftAlone) {
     for (const std::uint32_t step : {0xfffffffaU, 0xfffffffbU, 0xfffffffcU}) {
         slurm.step.step_id = step;
