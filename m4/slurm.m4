@@ -49,6 +49,7 @@ Slurm's development package has it (libslurm-dev, slurm-devel).])])
         rn_slurm_summary="$SLURM_VERSION, $rn_prefix/include/slurm/spank.h"
         RN_SLURM_PLUGINDIR
     ])
+    AC_DEFINE_UNQUOTED([SLURM_OF_BUILD], ["${SLURM_VERSION:+Slurm }${SLURM_VERSION:-no Slurm}"])
     AC_SUBST([HAVE_SLURM])
     AC_SUBST([SLURM_PREFIX])
     AC_SUBST([SLURM_CPPFLAGS])

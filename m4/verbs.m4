@@ -19,6 +19,8 @@ AC_DEFUN([RN_VERBS], [
         AC_DEFINE([HAVE_IBVERBS])
         HAVE_IBVERBS=yes
         AC_DEFINE_UNQUOTED([IBVERBS_SONAME], ["$rn_verbs_soname"])
+        rn_verbs_version=`pkg-config --modversion libibverbs 2>/dev/null`
+        AC_DEFINE_UNQUOTED([IBVERBS_VERSION], ["${rn_verbs_version:+ ($rn_verbs_version)}"])
     else
         AC_MSG_RESULT([no])
         rn_verbs_summary="not found: 'rdma-nccl pairs' does not measure (libibverbs-dev, rdma-core-devel)"

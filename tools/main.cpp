@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // rdma-nccl SUBCOMMAND [options]. Each subcommand has a file of its own and is registered here.
 
-#include "config.h"
 #include "tools/bench/bench.h"
 #include "tools/common/command_line.h"
 #include "tools/common/print.h"
+#include "tools/common/version.h"
 #include "tools/pairs/pairs.h"
 
 #include <exception>
@@ -19,7 +19,7 @@ static int run_subcommand(int argc, char** argv) {
         return run_command({argv + 2, argv + argc});
     }
     CommandLine line("NCCL and torch over RDMA on Slurm: what this node has, what its ranks get, and start them");
-    line.add_version(PACKAGE_VERSION);
+    line.add_version(version_text());
     const auto app = line.command();
     int exit_code = 0;
     app.subcommand("run", "start one rank per GPU on this node (rdma-nccl run --help)").leave_the_rest();
