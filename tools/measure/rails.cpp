@@ -64,15 +64,6 @@ std::string why_none(const Fabric& fabric, const FabricChoice& choice) {
 
 } // namespace
 
-std::string why_unreadable(const Json& node) {
-    Release theirs;
-    const auto json = node.value("rdma_nccl", Json::object());
-    FieldReader reader(json);
-    fields(reader, theirs);
-    return theirs == own_release() ? "it says of itself what this version does not understand"
-                                   : describe_others({{"it", theirs}}, "the head");
-}
-
 Node inspect_rails(const Fabric& fabric, const FabricChoice& choice, std::string name) {
     Node node{.name = std::move(name), .rails = {}, .problem = {}};
     for (const PortChoice* const used : choice.used()) {
