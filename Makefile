@@ -10,7 +10,7 @@ srcdir := $(patsubst %/,%,$(dir $(lastword $(MAKEFILE_LIST))))
 MAKEFLAGS += -rR --no-print-directory
 .DELETE_ON_ERROR:
 .PHONY: bench-programs all tests fuzz check check-vm bench demo format check-format lint install uninstall
-.PHONY: deps deps-check deps-vm dist clean distclean help gtest FORCE
+.PHONY: deps deps-check deps-vm dist packages clean distclean help gtest FORCE
 
 all: ## build the plugin, the command and the examples (configures itself first)
 
@@ -305,7 +305,7 @@ installed = $(if $(plugin),program:$(plugin):$(plugindir)/rdma_nccl.so) \
 	$(foreach file,$(data),data:$(srcdir)/$(file):$(datadir)/rdma-nccl/$(patsubst doc/%,%,$(file:etc/%=%)))
 
 install: all ## install (prefix, bindir, sysconfdir, plugindir, ..., DESTDIR); keeps configuration files that exist
-	@$(srcdir)/build-aux/install-files put '$(DESTDIR)' $(installed)
+	@BINDIR='$(bindir)' $(srcdir)/build-aux/install-files put '$(DESTDIR)' $(installed)
 
 uninstall: ## remove what install put, except configuration files that were edited
 	@$(srcdir)/build-aux/install-files remove '$(DESTDIR)' $(installed)
@@ -322,6 +322,11 @@ deps-vm: ## install what virtual machines need: QEMU, mmdebstrap, ...
 
 dist: $(srcdir)/configure ## pack the sources as rdma-nccl-VERSION.tar.gz
 	$(call say,TAR,$(PACKAGE)-$(VERSION).tar.gz)$(srcdir)/build-aux/dist $(PACKAGE)-$(VERSION)
+
+# Those of the distribution this is; `make packages FORMATS="deb rpm"` for others, on any that has rpmbuild.
+FORMATS ?= $(if $(wildcard /etc/debian_version),deb,rpm)
+packages: dist ## build the distribution's packages, for the Slurm found (make deps-packages)
+	@$(srcdir)/build-aux/packages/build $(PACKAGE)-$(VERSION).tar.gz $(FORMATS)
 
 clean: ## remove what was built
 	rm -rf build build-asan build-vm
