@@ -295,12 +295,16 @@ build/lint/library.pch: $(srcdir)/build-aux/common/library.h build/flags
 # KIND:SOURCE:DESTINATION for each file; build-aux/install-files knows the kinds. One list, so that uninstall removes
 # what install put. Everything below etc/ that is not one of the two configuration files is an example.
 man_pages := $(foreach n,1 5 8,$(addprefix man$n/,$(notdir $(wildcard $(srcdir)/doc/*.$n))))
+# bash-completion loads a file that has the command's name.
+completion := zsh/site-functions/_rdma-nccl fish/vendor_completions.d/rdma-nccl.fish
 data := $(shell cd $(srcdir) && find etc examples doc/schema -type f ! -path etc/rdma-nccl.conf ! -path 'etc/plugstack.conf.d/*')
 installed = $(if $(plugin),program:$(plugin):$(plugindir)/rdma_nccl.so) \
 	program:build/rdma-nccl:$(bindir)/rdma-nccl \
 	$(if $(rank_of_bench),program:$(rank_of_bench):$(bindir)/rdma-nccl-bench) \
+	data:$(srcdir)/tools/complete/rdma-nccl.bash:$(datadir)/bash-completion/completions/rdma-nccl \
 	config:$(srcdir)/etc/rdma-nccl.conf:$(sysconfdir)/rdma-nccl.conf \
 	config:$(srcdir)/etc/plugstack.conf.d/rdma-nccl.conf:$(sysconfdir)/slurm/plugstack.conf.d/rdma-nccl.conf \
+	$(foreach file,$(completion),data:$(srcdir)/tools/complete/$(notdir $(file)):$(datadir)/$(file)) \
 	$(foreach page,$(man_pages),data:$(srcdir)/doc/$(notdir $(page)):$(mandir)/$(page)) \
 	$(foreach file,$(data),data:$(srcdir)/$(file):$(datadir)/rdma-nccl/$(patsubst doc/%,%,$(file:etc/%=%)))
 

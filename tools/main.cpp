@@ -5,6 +5,7 @@
 #include "tools/common/command_line.h"
 #include "tools/common/print.h"
 #include "tools/common/version.h"
+#include "tools/complete/complete.h"
 #include "tools/pairs/pairs.h"
 
 #include <exception>
@@ -14,19 +15,25 @@
 
 namespace rdma_nccl {
 
+static void add_subcommands(const Subcommand& app, int& exit_code) {
+    app.subcommand("run", "start one rank per GPU on this node (rdma-nccl run --help)").leave_the_rest();
+    for (const auto& add :
+         {add_gids_command, add_env_command, add_explain_command, add_topo_command, add_verify_command, add_top_command,
+          add_check_command, pairs::add_command, bench::add_command}) { // in the order of --help
+        add(app, exit_code);
+    }
+}
+
 static int run_subcommand(int argc, char** argv) {
     if (argc > 1 && std::string_view(argv[1]) == "run") { // parses its own line: arguments after PROGRAM belong to it
         return run_command({argv + 2, argv + argc});
     }
     CommandLine line("NCCL and torch over RDMA on Slurm: what this node has, what its ranks get, and start them");
     line.add_version(version_text());
-    const auto app = line.command();
     int exit_code = 0;
-    app.subcommand("run", "start one rank per GPU on this node (rdma-nccl run --help)").leave_the_rest();
-    for (const auto& add :
-         {add_gids_command, add_env_command, add_explain_command, add_topo_command, add_verify_command, add_top_command,
-          add_check_command, pairs::add_command, bench::add_command}) { // in the order of --help
-        add(app, exit_code);
+    add_subcommands(line.command(), exit_code);
+    if (argc > 3 && std::string_view(argv[1]) == "complete") { // called by the shells' scripts in tools/complete
+        return complete::print({argv + 2, argv + argc}, line.command());
     }
     if (const int code = line.run(argc, argv); code != 0) {
         return code;

@@ -93,22 +93,18 @@ void add_runs(const Subcommand& command, LineOptions& line) {
 
 void add_measure(const Subcommand& command, LineOptions& line) {
     auto& work = line.options.work;
-    command
-        .option("--op,--operation", line.operations,
-                "all_reduce (default), all_gather, reduce_scatter, alltoall, broadcast, sendrecv; several with "
-                "commas")
-        .type_name("WORD,...")
+    command.option("--op,--operation", line.operations, "what is measured, several with commas (default: all_reduce)")
+        .type_name((joined(collective_names(), "|") + ",...").c_str())
         .values_with_commas()
         .transform(parse_operation);
-    const auto word = [&command](const char* names, std::string& value, const char* what, const char* type) {
-        return command.option(names, value, what).type_name(type).shows_default();
+    const auto word = [&command](const char* names, std::string& value, const char* what) {
+        return command.option(names, value, what).shows_default();
     };
-    word("-b,--minbytes", line.first, "first size", "SIZE").check(check_size);
-    word("-e,--maxbytes", line.last, "last size", "SIZE").check(check_size);
+    word("-b,--minbytes", line.first, "first size").type_name("SIZE").check(check_size);
+    word("-e,--maxbytes", line.last, "last size").type_name("SIZE").check(check_size);
     command.number("-f,--stepfactor", line.factor, "factor between sizes", 2U, 1024U);
-    word("-d,--datatype", work.type, "int8, uint8, int32, uint32, int64, uint64, half, float, double, bfloat16", "WORD")
-        .one_of(texts(type_names()));
-    word("-o,--redop", work.redop, "sum, prod, max, min, avg", "WORD").one_of(texts(reduction_names()));
+    word("-d,--datatype", work.type, "type of an element").one_of(texts(type_names()));
+    word("-o,--redop", work.redop, "how elements are reduced").one_of(texts(reduction_names()));
     command.number("-r,--root-rank", work.root, "root of broadcast", 0, int{most_ranks}, "RANK");
     command.number("-n,--iters", work.iterations, "calls in a batch, whose time is divided by them", 1U, most_calls);
     command.number("-w,--warmup-iters", work.warm_up, "warm-up calls per size", 0U, most_calls);

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tools/common/command_line.h"
 
+#include "lib/base/lists.h"
+#include "lib/base/text.h"
+
 #include <CLI/CLI.hpp>
 
 namespace rdma_nccl {
@@ -14,7 +17,8 @@ CommandOption CommandOption::not_empty() const {
 }
 
 CommandOption CommandOption::one_of(const std::vector<std::string>& words) const {
-    return CommandOption(option_->check(CLI::IsMember(words)));
+    // The description would stand behind the type in the help.
+    return CommandOption(option_->type_name(joined(words, "|"))->check(CLI::IsMember(words).description("")));
 }
 
 template<typename Number>
@@ -89,6 +93,11 @@ CommandOption Subcommand::flag(const std::string& names, bool& value, const std:
     return CommandOption(app_->add_flag(names, value, help));
 }
 
+CommandOption Subcommand::listed(const std::string& names, const std::string& type, const std::string& help) const {
+    auto* const option = type.empty() ? app_->add_flag(names) : app_->add_option(names)->type_name(type);
+    return CommandOption(option->description(help));
+}
+
 Subcommand Subcommand::subcommand(const char* name, const char* help) const {
     return Subcommand(app_->add_subcommand(name, help));
 }
@@ -110,6 +119,40 @@ void Subcommand::leave_the_rest() const {
 
 void Subcommand::on_run(std::function<void()> action) const {
     app_->callback(std::move(action));
+}
+
+std::string Subcommand::name() const {
+    return app_->get_name();
+}
+
+std::string Subcommand::help() const {
+    return app_->get_description();
+}
+
+std::vector<Subcommand> Subcommand::subcommands() const {
+    const auto named = app_->get_subcommands([](CLI::App* each) { return !each->get_name().empty(); });
+    return mapped(named, [](CLI::App* each) { return Subcommand(each); });
+}
+
+std::vector<ListedOption> Subcommand::options() const {
+    std::vector<ListedOption> list;
+    for (const auto* const option : app_->get_options([](CLI::Option* each) { return !each->get_group().empty(); })) {
+        auto& listed = list.emplace_back();
+        for (const auto& letter : option->get_snames()) {
+            listed.names.push_back("-" + letter);
+        }
+        for (const auto& name : option->get_lnames()) {
+            listed.names.push_back("--" + name);
+        }
+        listed.type = option->get_items_expected_max() == 0 ? "" : option->get_type_name();
+        listed.help = option->get_description();
+        listed.many_values = option->get_items_expected_max() > 1;
+    }
+    // CLI11 makes an option group a subcommand without a name.
+    for (auto* const group : app_->get_subcommands([](CLI::App* each) { return each->get_name().empty(); })) {
+        append(list, Subcommand(group).options());
+    }
+    return list;
 }
 
 CommandLine::CommandLine(const std::string& help) : app_(std::make_unique<CLI::App>(help)) {}

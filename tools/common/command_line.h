@@ -32,8 +32,8 @@ public:
     // NOLINTBEGIN(modernize-use-nodiscard): each describes more of the option, and gives it back for the next
     /// Sets the name of the value in the help.
     CommandOption type_name(const char* name) const;
-    CommandOption not_empty() const; ///< e.g. refuses an unset variable of a script
-    CommandOption one_of(const std::vector<std::string>& words) const;
+    CommandOption not_empty() const;                                   ///< e.g. refuses an unset variable of a script
+    CommandOption one_of(const std::vector<std::string>& words) const; ///< the help shows "all|quick|ring"
     /// `Number` is an arithmetic type that Subcommand::option() accepts.
     template<typename Number>
     CommandOption range(Number least, Number most) const;
@@ -58,6 +58,14 @@ private:
     CLI::Option* option_;
 };
 
+/// An option as the help of a command lists it.
+struct ListedOption {
+    std::vector<std::string> names; ///< "-n", "--count"; empty: a positional argument
+    std::string type;               ///< of the value: "FILE", "v1|v2", "[K]" if it may be left out; empty: a flag
+    std::string help;
+    bool many_values = false;
+};
+
 /// Describes a command. Valid as long as the CommandLine.
 class Subcommand {
 public:
@@ -69,6 +77,9 @@ public:
     template<typename T>
     CommandOption option(const std::string& names, T& value, const std::string& help) const;
     CommandOption flag(const std::string& names, bool& value, const std::string& help) const;
+    /// Adds an option that another parser reads; an empty `type` makes it a flag.
+    [[nodiscard]] CommandOption listed(const std::string& names, const std::string& type,
+                                       const std::string& help) const;
     /// Adds a number whose default is shown in the help.
     template<typename T>
     CommandOption number(const std::string& names, T& value, const char* help, T least, T most,
@@ -84,6 +95,12 @@ public:
     /// Leaves the arguments after this command's name unparsed.
     void leave_the_rest() const;
     void on_run(std::function<void()> action) const;
+
+    // What the help lists.
+    [[nodiscard]] std::string name() const;
+    [[nodiscard]] std::string help() const;
+    [[nodiscard]] std::vector<Subcommand> subcommands() const;
+    [[nodiscard]] std::vector<ListedOption> options() const;
 
 private:
     CLI::App* app_;
@@ -120,6 +137,9 @@ void add_gids_command(const Subcommand& app, int& exit_code);    ///< prints the
 void add_top_command(const Subcommand& app, int& exit_code);     ///< shows live traffic over RDMA and over sockets
 void add_topo_command(const Subcommand& app, int& exit_code);    ///< prints distances and places of ranks; 1: warnings
 void add_verify_command(const Subcommand& app, int& exit_code);  ///< 0 USED or IDLE, 1 MIXED, 2 NOT USED, 3 UNKNOWN
+
+/// Adds the options of `rdma-nccl run` for the help and for completion.
+void list_run_options(const Subcommand& command);
 
 /// Runs `rdma-nccl run`; `arguments` are the words after "run". CLI11 does not parse them: everything after PROGRAM
 /// belongs to the program, but CLI11 would interpret words that look like a subcommand ("run ./a check") or a list

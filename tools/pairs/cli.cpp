@@ -80,9 +80,9 @@ std::string check_rails(const std::string& text) {
 void add_schedule(const Subcommand& command, ParsedOptions& line) {
     constexpr unsigned most_rounds = 10000;
     const auto schedule = command.option("--schedule", line.options.schedule,
-                                         "which pairs to measure: all (each with each), quick, ring, bisection, "
-                                         "loopback (each with itself); default: all");
-    schedule.type_name("WORD").one_of({"all", "quick", "ring", "bisection", "loopback"});
+                                         "which pairs to measure: all is each with each, the default; loopback is "
+                                         "each with itself");
+    schedule.one_of({"all", "quick", "ring", "bisection", "loopback"});
     line.quick = command.option("--quick", line.options.quick_rounds,
                                 "K random rounds instead of all, then suspects with good nodes (default: 3)");
     line.quick->type_name("[K]").optional_value("3").range(1U, most_rounds).excludes(schedule);

@@ -380,12 +380,10 @@ constexpr auto table = std::to_array<OptionEntry>({
      "do not give the ranks TORCHELASTIC_* (Lightning then keeps its Slurm requeue)", Own,
      set_flag<&Options::torchelastic_environment, false>},
 
-    {"bind", "WHAT", binding,
-     "auto, off, cpu or cpu+mem: put each rank on CPUs and memory near its GPU (default: auto, or "
-     "RDMA_NCCL_BIND)",
-     Own, keep_text<&Options::bind>},
-    {"numa-binding", "KIND", binding, "as --bind cpu; node, socket, exclusive or core-complex", Torchrun,
-     store_numa_binding},
+    {"bind", "auto|off|cpu|cpu+mem", binding,
+     "put each rank on CPUs and memory near its GPU (default: auto, or RDMA_NCCL_BIND)", Own,
+     keep_text<&Options::bind>},
+    {"numa-binding", "node|socket|exclusive|core-complex", binding, "as --bind cpu", Torchrun, store_numa_binding},
     {"root", "DIR", binding, "find GPUs and CPUs below this directory (default: /)", Own, keep_text<&Options::root>},
 
     {"log-dir", "DIR", output, "directory for the files of -r and -t", Pet, keep_file<&OutputOptions::log_dir>},
@@ -420,7 +418,8 @@ constexpr auto table = std::to_array<OptionEntry>({
     {"hang-timeout", "SECONDS", ends,
      "no output, no GPU use and no RDMA bytes for so long is a hang (default: no watch)", Own,
      keep_parsed<&Options::hang_after, parse_whole_seconds>},
-    {"hang-action", "WHAT", ends, "report a hang, or kill the job too (default: report)", Own, store_hang_action},
+    {"hang-action", "report|kill", ends, "report a hang, or kill the job too (default: report)", Own,
+     store_hang_action},
     {"json", "FILE", ends, "write the report of a failure", Own, keep_file<&Options::report_file>},
 
     {"no-preflight", "", before, "do not look at limits, leftovers and ports first", Own,

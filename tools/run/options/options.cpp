@@ -46,17 +46,7 @@ std::string help_text() {
         "Values not given come from PET_* (torchrun's variables), NNODES, NODE_RANK, MASTER_ADDR and "
         "MASTER_PORT, then from Slurm's step; else the world is this node alone. torchrun's options that mean "
         "nothing in a fixed world are taken and ignored; see rdma-nccl-run(1).");
-    std::string value;
-    bool flag = false;
-    for (const auto& entry : option_table()) {
-        const auto names =
-            (entry.letter.empty() ? "" : format_text("-{},", entry.letter)) + format_text("--{}", entry.name);
-        const std::string help(entry.help);
-        const std::string type(entry.type);
-        const auto option = type.empty() ? line.command().flag(names, flag, help)
-                                         : line.command().option(names, value, help).type_name(type.c_str());
-        option.group(std::string(entry.group));
-    }
+    list_run_options(line.command());
     constexpr std::string_view options_only = "[OPTIONS]";
     std::string text = line.help("rdma-nccl run");
     if (const auto place = text.find(options_only); place != std::string::npos) {
@@ -288,3 +278,15 @@ std::string prefix_of_template(std::string_view text) {
 }
 
 } // namespace rdma_nccl::run
+
+namespace rdma_nccl {
+
+void list_run_options(const Subcommand& command) {
+    for (const auto& entry : run::option_table()) {
+        const auto letter = entry.letter.empty() ? "" : format_text("-{},", entry.letter);
+        (void)command.listed(letter + format_text("--{}", entry.name), std::string(entry.type), std::string(entry.help))
+            .group(std::string(entry.group));
+    }
+}
+
+} // namespace rdma_nccl
