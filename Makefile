@@ -10,7 +10,7 @@ srcdir := $(patsubst %/,%,$(dir $(lastword $(MAKEFILE_LIST))))
 MAKEFLAGS += -rR --no-print-directory
 .DELETE_ON_ERROR:
 .PHONY: bench-programs all tests fuzz check check-vm bench demo format check-format lint install uninstall
-.PHONY: deps deps-check deps-vm deps-packages dist packages clean distclean help gtest FORCE
+.PHONY: html-doc deps deps-check deps-vm deps-packages dist packages clean distclean help gtest FORCE
 
 all: ## build the plugin, the command and the examples (configures itself first)
 
@@ -20,7 +20,7 @@ say = $(if $(filter 1,$(V)),,@printf '  %-5s %s\n' $1 '$2';)
 # --- Configuration --------------------------------------------------------------------------------------------------
 # `make` alone must work in a fresh clone: config.mk is a target like any other, and make reads it once it is made. The
 # goals named here must work where nothing is installed yet, so they do not ask for it.
-unconfigured := help deps deps-check deps-vm deps-packages demo check check-vm bench format check-format clean distclean
+unconfigured := help html-doc deps deps-check deps-vm deps-packages demo check check-vm bench format check-format clean distclean
 ifneq ($(filter-out $(unconfigured),$(or $(MAKECMDGOALS),all)),)
 include config.mk
 endif
@@ -326,6 +326,9 @@ deps-vm: ## install what virtual machines need: QEMU, mmdebstrap, ...
 
 deps-packages: ## install what packaging needs: debhelper, rpm, lintian, ...
 	@$(srcdir)/build-aux/deps --packages
+
+html-doc: ## write the guides and the manual as HTML pages into build/html-doc
+	@$(srcdir)/build-aux/html-doc build/html-doc
 
 dist: $(srcdir)/configure ## pack the sources as rdma-nccl-VERSION.tar.gz
 	$(call say,TAR,$(PACKAGE)-$(VERSION).tar.gz)$(srcdir)/build-aux/dist $(PACKAGE)-$(VERSION)
