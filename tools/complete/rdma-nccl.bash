@@ -43,6 +43,7 @@ _rdma_nccl() { # PROGRAM
 }
 complete -F _rdma_nccl rdma-nccl
 
+declare -ga _rdma_nccl_wrapped=()
 declare -gA _rdma_nccl_behind=() # of each wrapped command the function that completes it otherwise; empty: none
 
 # Puts ours in front of the completion that a command has now.
@@ -59,7 +60,7 @@ _rdma_nccl_take() { # COMMAND
 }
 
 _rdma_nccl_slurm() { # PROGRAM WORD WORD_BEFORE
-    local line=${COMP_LINE:0:COMP_POINT} loader
+    local line=${COMP_LINE:0:COMP_POINT} loader command
     if [[ ${line##*[[:blank:]]} == --rdma-nccl=* ]]; then
         _rdma_nccl "$@"
     elif [[ ${_rdma_nccl_behind[$1]+taken} ]]; then
@@ -70,13 +71,16 @@ _rdma_nccl_slurm() { # PROGRAM WORD WORD_BEFORE
         loader=${loader##* -F }
         complete -r "$1"
         [[ -z $loader ]] || "${loader%% *}" "$1"
-        _rdma_nccl_take "$1"
+        for command in "${_rdma_nccl_wrapped[@]}"; do # Slurm's file has the completions of all its commands
+            [[ $(complete -p "$command" 2> /dev/null) == *' -F _rdma_nccl_slurm '* ]] || _rdma_nccl_take "$command"
+        done
         return 124
     fi
 }
 
 _rdma_nccl_wrap() { # COMMAND...
     local command
+    _rdma_nccl_wrapped+=("$@")
     for command in "$@"; do
         if complete -p "$command" > /dev/null 2>&1; then _rdma_nccl_take "$command"
         else complete -F _rdma_nccl_slurm "$command"
