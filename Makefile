@@ -309,7 +309,7 @@ installed = $(if $(plugin),program:$(plugin):$(plugindir)/rdma_nccl.so) \
 	$(foreach file,$(data),data:$(srcdir)/$(file):$(datadir)/rdma-nccl/$(patsubst doc/%,%,$(file:etc/%=%)))
 
 install: all ## install (prefix, bindir, sysconfdir, plugindir, ..., DESTDIR); keeps configuration files that exist
-	@BINDIR='$(bindir)' $(srcdir)/build-aux/install-files put '$(DESTDIR)' $(installed)
+	@BINDIR='$(bindir)' STRIP='$(STRIP)' $(srcdir)/build-aux/install-files put '$(DESTDIR)' $(installed)
 
 uninstall: ## remove what install put, except configuration files that were edited
 	@$(srcdir)/build-aux/install-files remove '$(DESTDIR)' $(installed)

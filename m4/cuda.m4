@@ -9,11 +9,11 @@ AC_DEFUN([RN_CUDA], [
         [where NCCL is installed (default: $NCCL_HOME, /usr, /usr/local, CUDA's prefix)])], [], [with_nccl=auto])
 
     rn_cuda_prefix=
-    RN_CUDA_PART([cuda], [cuda_runtime.h], [cudart], [cudaGetDeviceCount(nullptr)], [$CUDA_HOME /usr/local/cuda /usr])
+    RN_CUDA_PART([cuda], [cuda_runtime.h], [cudart], [cudaGetDeviceCount(nullptr)], [$CUDA_HOME $rn_sysroot/usr/local/cuda $rn_sysroot/usr])
     rn_cuda_prefix=$rn_found_prefix
     rn_saved_CPPFLAGS=$CPPFLAGS
     CPPFLAGS="$CPPFLAGS $CUDA_CPPFLAGS" # nccl.h includes cuda_runtime.h
-    RN_CUDA_PART([nccl], [nccl.h], [nccl], [ncclGetVersion(nullptr)], [$NCCL_HOME /usr /usr/local $rn_cuda_prefix])
+    RN_CUDA_PART([nccl], [nccl.h], [nccl], [ncclGetVersion(nullptr)], [$NCCL_HOME $rn_sysroot/usr $rn_sysroot/usr/local $rn_cuda_prefix])
     CPPFLAGS=$rn_saved_CPPFLAGS
 ])
 
@@ -32,7 +32,7 @@ AC_DEFUN([RN_CUDA_PART], [
         rn_CPPFLAGS=
         rn_LIBS="-l$3"
         # The compiler looks below /usr by itself.
-        AS_IF([test "$rn_prefix" != /usr], [
+        AS_IF([test "$rn_prefix" != "$rn_sysroot/usr"], [
             rn_CPPFLAGS="-isystem $rn_prefix/include"
             AS_IF([test -d "$rn_prefix/lib64"], [rn_LIBS="-L$rn_prefix/lib64 $rn_LIBS"],
                 [rn_LIBS="-L$rn_prefix/lib $rn_LIBS"])])

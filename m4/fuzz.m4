@@ -2,7 +2,7 @@
 # RN_FUZZ: a clang++ that links libFuzzer, for tests/fuzz alone. Sets FUZZ_CXX (empty without), rn_fuzz_summary.
 
 AC_DEFUN([RN_FUZZ], [
-    AC_CHECK_PROGS([FUZZ_CXX], [clang++])
+    AS_IF([test "$cross_compiling" = no], [AC_CHECK_PROGS([FUZZ_CXX], [clang++])])
     rn_fuzz_summary="no clang++ with libFuzzer: the fuzz tests are left out (sudo make deps-check)"
     AS_IF([test -n "$FUZZ_CXX"], [
         AC_MSG_CHECKING([whether $FUZZ_CXX links with -fsanitize=fuzzer,address])

@@ -7,7 +7,7 @@ AC_DEFUN([RN_LIBNL], [
     AC_MSG_CHECKING([for libnl])
     rn_saved_LIBS=$LIBS rn_saved_CPPFLAGS=$CPPFLAGS
     rn_libnl_soname=
-    LIBNL_CPPFLAGS='-isystem /usr/include/libnl3'
+    LIBNL_CPPFLAGS="-isystem $rn_sysroot/usr/include/libnl3"
     LIBS="-lnl-3 $LIBS"
     CPPFLAGS="$CPPFLAGS $LIBNL_CPPFLAGS"
     AC_LINK_IFELSE([AC_LANG_PROGRAM([[#include <netlink/netlink.h>

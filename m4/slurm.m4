@@ -14,10 +14,11 @@ AC_DEFUN([RN_SLURM], [
     AS_CASE([$with_slurm],
         [no], [rn_prefixes=],
         [auto|yes], [
-            # The Slurm whose srun the user runs is the one to build for.
-            rn_srun=`command -v srun`
-            rn_srun=`test -n "$rn_srun" && readlink -f "$rn_srun"`
-            rn_prefixes="/usr /usr/local /opt/slurm /opt/slurm/current"
+            rn_prefixes="$rn_sysroot/usr $rn_sysroot/usr/local $rn_sysroot/opt/slurm $rn_sysroot/opt/slurm/current"
+            # The Slurm whose srun the user runs is the one to build for, unless that is for another machine.
+            rn_srun=
+            AS_IF([test "$cross_compiling$rn_sysroot" = no],
+                [rn_srun=`command -v srun` && rn_srun=`readlink -f "$rn_srun"`])
             AS_CASE([$rn_srun], [/usr/bin/srun], [], [*/bin/srun], [rn_prefixes="${rn_srun%/bin/srun} $rn_prefixes"])],
         [rn_prefixes=$with_slurm])
 
@@ -44,7 +45,7 @@ Slurm's development package has it (libslurm-dev, slurm-devel).])])
     plugindir='${libdir}/slurm'
     AS_IF([test -n "$HAVE_SLURM"], [
         # -isystem /usr/include would hide the compiler's own headers from #include_next.
-        AS_IF([test "$rn_prefix" != /usr], [SLURM_CPPFLAGS="-isystem $rn_prefix/include"])
+        AS_IF([test "$rn_prefix" != "$rn_sysroot/usr"], [SLURM_CPPFLAGS="-isystem $rn_prefix/include"])
         RN_SLURM_VERSION
         rn_slurm_summary="$SLURM_VERSION, $rn_prefix/include/slurm/spank.h"
         RN_SLURM_PLUGINDIR
@@ -86,7 +87,7 @@ AC_DEFUN([RN_SLURM_PLUGINDIR], [
         for rn_plugin in "$rn_prefix"/lib*/slurm/auth_munge.so "$rn_prefix"/lib*/slurm/task_affinity.so \
             "$rn_prefix"/lib/*/slurm*/auth_munge.so "$rn_prefix"/lib/*/slurm*/task_affinity.so; do
             AS_IF([test -f "$rn_plugin"], [
-                plugindir=`dirname "$rn_plugin"`
+                plugindir=`dirname "${rn_plugin#"$rn_sysroot"}"`
                 rn_plugindir_summary=$plugindir
                 break])
         done
