@@ -9,8 +9,8 @@ comma := ,
 srcdir := $(patsubst %/,%,$(dir $(lastword $(MAKEFILE_LIST))))
 MAKEFLAGS += -rR --no-print-directory
 .DELETE_ON_ERROR:
-.PHONY: bench-programs all tests fuzz check check-vm bench demo format check-format lint install uninstall
-.PHONY: html-doc deps deps-check deps-vm deps-packages dist packages clean distclean help gtest FORCE
+.PHONY: bench-programs all tests fuzz check check-vm check-arm64 bench demo format check-format lint install uninstall
+.PHONY: html-doc deps deps-check deps-vm deps-packages deps-arm64 dist packages clean distclean help gtest FORCE
 
 all: ## build the plugin, the command and the examples (configures itself first)
 
@@ -20,7 +20,8 @@ say = $(if $(filter 1,$(V)),,@printf '  %-5s %s\n' $1 '$2';)
 # --- Configuration --------------------------------------------------------------------------------------------------
 # `make` alone must work in a fresh clone: config.mk is a target like any other, and make reads it once it is made. The
 # goals named here must work where nothing is installed yet, so they do not ask for it.
-unconfigured := help html-doc deps deps-check deps-vm deps-packages demo check check-vm bench format check-format clean distclean
+unconfigured := help html-doc deps deps-check deps-vm deps-packages deps-arm64 demo check check-vm check-arm64 bench format \
+	check-format clean distclean
 ifneq ($(filter-out $(unconfigured),$(or $(MAKECMDGOALS),all)),)
 include config.mk
 endif
@@ -250,6 +251,11 @@ check-vm: ## run the tests in virtual machines with Soft-RoCE and a real Slurm (
 	@$(srcdir)/build-aux/deps --vm
 	@env --default-signal $(srcdir)/tests/vm/check $(SUITES)
 
+# SUITE="trixie" for another Debian release than this machine's; STAGES as above. What is built is in build-arm64/.
+check-arm64: $(srcdir)/configure ## build for aarch64, and run the tests under QEMU's emulation of a process
+	@[ "$$(id -u)" != 0 ] || $(srcdir)/build-aux/deps --arm64
+	@env --default-signal $(srcdir)/tests/arm64/check $(addprefix --suite ,$(SUITE)) $(STAGES)
+
 bench-programs: $(bench_programs)
 bench: ## measure against the named peers
 	@$(MAKE) all bench-programs
@@ -330,6 +336,9 @@ deps-packages: ## install what packaging needs: debhelper, rpm, lintian, ...
 html-doc: ## write the guides and the manual as HTML pages into build/html-doc
 	@$(srcdir)/build-aux/html-doc build/html-doc
 
+deps-arm64: ## install what `make check-arm64` needs: a cross compiler, QEMU, mmdebstrap
+	@$(srcdir)/build-aux/deps --arm64
+
 dist: $(srcdir)/configure ## pack the sources as rdma-nccl-VERSION.tar.gz
 	$(call say,TAR,$(PACKAGE)-$(VERSION).tar.gz)$(srcdir)/build-aux/dist $(PACKAGE)-$(VERSION)
 
@@ -339,14 +348,14 @@ packages: dist ## build the distribution's packages, for the Slurm found (make d
 	@$(srcdir)/build-aux/packages/build $(PACKAGE)-$(VERSION).tar.gz $(FORMATS)
 
 clean: ## remove what was built
-	rm -rf build build-asan build-vm
+	rm -rf build build-asan build-vm build-arm64
 
 distclean: clean ## remove what configure wrote, too
 	rm -rf config.mk config.h config.log config.status rdma-nccl-*.tar.gz
 	$(if $(wildcard $(srcdir)/.git),cd $(srcdir) && rm -rf configure autom4te.cache)
 
 help: ## show this list
-	@sed -n 's/^\([a-z-]*\):[^#]*## \(.*\)/\1\t\2/p' $(srcdir)/Makefile | while IFS='	' read -r goal text; do \
+	@sed -n 's/^\([a-z0-9-]*\):[^#]*## \(.*\)/\1\t\2/p' $(srcdir)/Makefile | while IFS='	' read -r goal text; do \
 		printf '  %-13s %s\n' "$$goal" "$$text"; done
 
 -include $(shell [ ! -d build/obj ] || find build/obj -name '*.d')

@@ -3,7 +3,7 @@
 
 Such a directory is the guests' root and the place where the project is built for them: with Slurm, munge and the RDMA
 programs, a compiler with the project's packages, and the suite's kernel with an initramfs for roots on 9p. Guests and
-builds only read it.
+builds only read it. tests/arm64 has its libraries from here too, of a suite for aarch64.
 """
 
 from __future__ import annotations
@@ -41,6 +41,8 @@ CONFINED = (
     *("unshare", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc", "--propagation", "private"),
 )
 _EXPIRED = ("testing", "sid", "unstable")  # a mirror's copy of these is soon older than their Release files allow
+# Beside the libraries that the project is built with, for aarch64. Slurm's plugins say where they are.
+_ARM64_PACKAGES = "libc6-dev libstdc++6 libgtest-dev slurm-wlm-basic-plugins".split()
 _NOT_UNPACKED = ("/usr/share/man/*", "/usr/share/doc/*", "/usr/share/locale/*", "/usr/share/info/*")
 # libibverbs loads whatever is named there, each time a program starts; the guests' devices are Soft-RoCE.
 _OTHER_PROVIDERS = "find \"$1/etc/libibverbs.d\" -type f ! -name 'rxe.driver' -delete"
@@ -50,6 +52,24 @@ _MOUNT_POINTS = ("mnt/source", "mnt/build", "mnt/ccache", "mnt/install")
 
 class CannotBeHad(TestBedError):
     """Packages that this machine cannot get: no failure of the project's."""
+
+
+@dataclass(frozen=True)
+class _Recipe:
+    """Another recipe makes another image; where the checkout lies makes none."""
+
+    name: str  # the images of this name by other recipes are not used any more
+    suite: str
+    index: str  # below dists/SUITE of the mirror: what has to be there
+    command: list[str]  # makes ./root
+    files: tuple[str, ...] = ()  # what the command reads of the checkout
+
+    def digest(self) -> str:
+        digest = hashlib.sha256("\n".join(self.command).replace(CHECKOUT, "").encode())
+        for path in self.files:
+            with open(path, "rb") as file:
+                digest.update(file.read())
+        return digest.hexdigest()[:10]
 
 
 @dataclass(frozen=True)
@@ -89,57 +109,76 @@ def cache_directory(*names: str) -> str:
 
 
 def get_image(suite: str) -> Image:
+    return _get(_guest_recipe(suite))
+
+
+def get_arm64_libraries(suite: str) -> Image:
+    """A root of the suite for aarch64, to compile and link with: its packages are unpacked, but not installed. No program
+    of it has to run for that, and it need not be made by root."""
+    return _get(_arm64_recipe(suite))
+
+
+def _get(recipe: _Recipe) -> Image:
     """Makes it when it is not there; who else wants the same one meanwhile waits."""
-    command = _recipe(suite)
-    directory = os.path.join(cache_directory(), f"{suite}-{_digest(command)}")
-    with open(cache_directory() + f"/{suite}.lock", "w", encoding="ascii") as lock:
+    directory = os.path.join(cache_directory(), f"{recipe.name}-{recipe.digest()}")
+    with open(cache_directory() + f"/{recipe.name}.lock", "w", encoding="ascii") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not os.path.exists(directory):
-            _make(suite, directory, command)
-        _remove_others(suite, directory)
+            _make(recipe, directory)
+        _remove_others(recipe.name, directory)
         in_use = _open_lock(directory)
         fcntl.flock(in_use, fcntl.LOCK_SH)
-    return Image(suite, directory, in_use)
+    return Image(recipe.suite, directory, in_use)
 
 
 def _open_lock(directory: str) -> int:
     return os.open(os.path.join(directory, "lock"), os.O_RDONLY | os.O_CREAT | os.O_CLOEXEC, 0o644)
 
 
-def _recipe(suite: str) -> list[str]:
-    """The command that makes the suite's root in ./root."""
-    listed = subprocess.run([DEPS, "--list"], text=True, capture_output=True, check=True).stdout.split()
-    packages = ",".join(sorted({*_PACKAGES, *listed}))
-    command = ["mmdebstrap", "--quiet", "--mode=root", "--variant=minbase", f"--include={packages}"]
-    command += ["--aptopt=APT::Install-Recommends false"]
-    if suite in _EXPIRED:
-        command.append("--aptopt=Acquire::Check-Valid-Until false")
-    command += [f"--dpkgopt=path-exclude={pattern}" for pattern in _NOT_UNPACKED]
+def _guest_recipe(suite: str) -> _Recipe:
+    command = _mmdebstrap(suite, {*_PACKAGES, *_build_packages()}, "--mode=root", "--variant=minbase")
     command += ["--customize-hook=mkdir -p " + " ".join(f'"$1/{point}"' for point in _MOUNT_POINTS)]
     command += [f'--customize-hook=chroot "$1" useradd --create-home {user}' for user in ("alice", "bob")]
     command.append(f"--customize-hook={_OTHER_PROVIDERS}")
-    return [*command, f'--customize-hook={HOOK} "$1"', suite, "root", f"deb {_mirror()} {suite} main"]
+    command += [f'--customize-hook={HOOK} "$1"', suite, "root", f"deb {_mirror()} {suite} main"]
+    files = (HOOK, os.path.join(GUEST, "init"), os.path.join(GUEST, "agent.cpp"))
+    return _Recipe(suite, suite, "Release", command, files)
 
 
-def _digest(command: list[str]) -> str:
-    """Another recipe makes another image; where the checkout lies makes none."""
-    digest = hashlib.sha256("\n".join(command).replace(CHECKOUT, "").encode())
-    for path in (HOOK, os.path.join(GUEST, "init"), os.path.join(GUEST, "agent.cpp")):
-        with open(path, "rb") as file:
-            digest.update(file.read())
-    return digest.hexdigest()[:10]
+def _arm64_recipe(suite: str) -> _Recipe:
+    """Links of the packages name targets as in a root that is mounted as /; here a compiler follows them from outside."""
+    libraries = {package for package in _build_packages() if package.endswith("-dev")}
+    mode = ["--mode=root"] if os.geteuid() == 0 else ["--mode=chrootless", "--skip=output/dev"]
+    command = _mmdebstrap(suite, {*_ARM64_PACKAGES, *libraries}, *mode, "--variant=extract", "--arch=arm64")
+    command.append('--setup-hook=mkdir -p "$1/usr/lib" "$1/usr/bin" "$1/usr/sbin"; ln -s usr/lib usr/bin usr/sbin "$1"')
+    relative = 'ln -sfrT "$0$(readlink "$1")" "$1"'
+    command.append(f"--extract-hook=find \"$1\" -type l -lname '/*' -exec sh -c '{relative}' \"$1\" {{}} ';'")
+    command += [suite, "root", f"deb {_mirror()} {suite} main"]
+    return _Recipe(f"arm64-{suite}", suite, "main/binary-arm64/Release", command)
 
 
-def _make(suite: str, directory: str, command: list[str]) -> None:
-    if shutil.which(command[0]) is None:
-        raise CannotBeHad(f"{command[0]} is not installed; `make deps-vm` as root installs what virtual machines need")
-    _ask_mirror(suite)
-    print(f"vm: making the image of {suite} in {directory}", file=sys.stderr, flush=True)
+def _build_packages() -> list[str]:
+    return subprocess.run([DEPS, "--list"], text=True, capture_output=True, check=True).stdout.split()
+
+
+def _mmdebstrap(suite: str, packages: set[str], *options: str) -> list[str]:
+    command = ["mmdebstrap", "--quiet", *options, "--include=" + ",".join(sorted(packages))]
+    command += ["--aptopt=APT::Install-Recommends false"]
+    if suite in _EXPIRED:
+        command.append("--aptopt=Acquire::Check-Valid-Until false")
+    return command + [f"--dpkgopt=path-exclude={pattern}" for pattern in _NOT_UNPACKED]
+
+
+def _make(recipe: _Recipe, directory: str) -> None:
+    if shutil.which(recipe.command[0]) is None:
+        raise CannotBeHad(f"{recipe.command[0]} is not installed; `make deps-vm` as root installs it")
+    _ask_mirror(f"{recipe.suite}/{recipe.index}")
+    print(f"vm: making the image {recipe.name} in {directory}", file=sys.stderr, flush=True)
     partial = f"{directory}.{os.getpid()}"
     try:
         os.makedirs(partial)
         result = subprocess.run(
-            [*CONFINED, *command],
+            [*(CONFINED if os.geteuid() == 0 else CONFINED[:3]), *recipe.command],
             text=True,
             capture_output=True,
             check=False,
@@ -147,15 +186,15 @@ def _make(suite: str, directory: str, command: list[str]) -> None:
             cwd=partial,
         )
         if result.returncode != 0:
-            raise TestBedError(f"the image of {suite} could not be made:\n{result.stderr.strip()}")
+            raise TestBedError(f"the image {recipe.name} could not be made:\n{result.stderr.strip()}")
         os.rename(partial, directory)
     finally:
         shutil.rmtree(partial, ignore_errors=True)
 
 
-def _ask_mirror(suite: str) -> None:
+def _ask_mirror(index: str) -> None:
     """By apt's own means, with its proxies."""
-    release = f"{_mirror()}/dists/{suite}/Release"
+    release = f"{_mirror()}/dists/{index}"
     with tempfile.TemporaryDirectory() as scratch:
         command = ["/usr/lib/apt/apt-helper", "download-file", release, os.path.join(scratch, "Release")]
         result = subprocess.run(command, text=True, capture_output=True, check=False)
@@ -176,9 +215,9 @@ def _mirror() -> str:
     return "http://deb.debian.org/debian"
 
 
-def _remove_others(suite: str, directory: str) -> None:
-    """Images of the suite by older recipes that nobody uses, and what an interrupted run left."""
-    for path in glob.glob(os.path.join(cache_directory(), f"{suite}-*")):
+def _remove_others(name: str, directory: str) -> None:
+    """Images of the name by older recipes that nobody uses, and what an interrupted run left."""
+    for path in glob.glob(os.path.join(cache_directory(), f"{name}-*")):
         if path == directory:
             continue
         lock = _open_lock(path)

@@ -35,7 +35,7 @@ def build_project(image: Image, destination: str | None = None) -> str:
     with open(os.path.join(folder, "lock"), "w", encoding="ascii") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         _run("make", "-C", CHECKOUT, "configure")  # the suite's builds only read the checkout
-        _forget_other_image(folder, image)
+        forget_other_image(folder, image)
         precompiled = "yes" if image.suite == DEFAULT_SUITES[0] else "no"  # one of them finds missing includes
         _run(_BUILD, image.root, CHECKOUT, folder, cache_directory("ccache"), precompiled, destination or "")
         if destination:
@@ -46,7 +46,7 @@ def build_project(image: Image, destination: str | None = None) -> str:
     return folder
 
 
-def _forget_other_image(folder: str, image: Image) -> None:
+def forget_other_image(folder: str, image: Image) -> None:
     """What was configured with another image's compiler and Slurm is configured again."""
     name = os.path.basename(image.directory)
     with open(os.path.join(folder, "image"), "a+", encoding="ascii") as note:
