@@ -63,6 +63,17 @@ class OnTwoSockets(LabTest):
             self.assertIsNone(step.status(), step.err)
             time.sleep(0.05)
 
+    def gets_both_sockets(self) -> bool:
+        """A job of HALF gets half of the cores of both sockets since Slurm 25.11 (cons_tres keeps it no longer to the
+        sockets that have enough GPUs); before, all of one."""
+        release = self.lab.good("n01", "sinfo", "--version").split()[-1]
+        return tuple(int(number) for number in release.split(".")[:2]) >= (25, 11)
+
+    def halves(self) -> tuple[list[str], list[str]]:
+        """What the tasks of two jobs of HALF are bound to."""
+        words = (CYCLIC if self.gets_both_sockets() else BLOCK).split()
+        return words[:4], words[4:]
+
     def assert_cpus(self, expected: str, *options: str) -> None:
         """A word for each task, or one for all."""
         cpus = [task["cpus"] for task in self.tasks(*options)]
@@ -152,7 +163,7 @@ class Placement(OnTwoSockets):
     @on_each_suite
     def test_half_a_node(self):
         """A socket; or the half of both, though the four GPUs are of one."""
-        self.assert_cpus("0-1 2-3 4-5 6-7", *HALF)
+        self.assert_cpus(" ".join(self.halves()[0]), *HALF)
         self.assert_cpus("0-1 8-9 2-3 10-11", *HALF, "--ntasks-per-node=4")
 
     @on_each_suite
@@ -162,8 +173,8 @@ class Placement(OnTwoSockets):
         self.addCleanup(lambda: self.lab.good("n01", "scancel", "--user=alice"))  # srun killed would leave the job
         self.await_tasks(first, 4)
         second = self.tasks(*HALF, names="CUDA_VISIBLE_DEVICES")
-        for tasks, cpus, gpus in ((told(first.out), BLOCK[:15], "0,1,2,3"), (second, BLOCK[16:], "4,5,6,7")):
-            self.assertEqual(" ".join(task["cpus"] for task in tasks), cpus)
+        for tasks, cpus, gpus in zip((told(first.out), second), self.halves(), ("0,1,2,3", "4,5,6,7")):
+            self.assertEqual([task["cpus"] for task in tasks], cpus)
             self.assertEqual({task["CUDA_VISIBLE_DEVICES"] for task in tasks}, {gpus})
 
     # --- Limits ---
@@ -236,8 +247,9 @@ class Bound(OnTwoSockets):
         self.addCleanup(first.wait_after_kill)
         self.addCleanup(lambda: self.lab.good("n01", "scancel", "--user=alice"))
         self.await_tasks(first, 4)
-        self.assertEqual([task["cpus"] for task in told(first.out)], BLOCK.split()[:4])
-        self.assert_placed(BLOCK[16:], "4,5,6,7", *HALF)
+        cpus, others = self.halves()
+        self.assertEqual([task["cpus"] for task in told(first.out)], cpus)
+        self.assert_placed(" ".join(others), "4,5,6,7", *HALF)
 
     def test_tasks_with_gpus_of_their_own(self):
         """Their CPUs are near to their GPUs where Slurm left them open; what the isolation costs is said once."""
@@ -305,7 +317,7 @@ class Confined(OnTwoSockets):
         self.assertEqual([task["cpus"] for task in tasks], CYCLIC.split())
         tasks = self.tasks(*HALF, "--cpu-bind=none")
         self.assertEqual({task["devices"] for task in tasks}, {"0123"})
-        self.assertEqual({task["cpus"] for task in tasks}, {"0-7"})
+        self.assertEqual({task["cpus"] for task in tasks}, {"0-3,8-11" if self.gets_both_sockets() else "0-7"})
         self.assertEqual({task["mems"] for task in tasks}, {"0-1"})
 
     @on_each_suite
@@ -317,5 +329,30 @@ class Confined(OnTwoSockets):
         self.assertEqual([task["cpus"] for task in tasks], BLOCK.split())
         self.assertEqual([task["UCX_NET_DEVICES"].split(",")[0] for task in tasks], [f"mlx5_{i // 2}:1" for i in range(8)])
         tasks = self.tasks(*HALF, "--cpu-bind=none", "--rdma-nccl", names=names)
-        self.assertEqual([task["cpus"] for task in tasks], BLOCK.split()[:4])
-        self.assertEqual({task["policy"] for task in tasks}, {"prefer:0"})
+        self.assertEqual([task["cpus"] for task in tasks], sorted(self.halves()[0], key=BLOCK.split().index))
+        self.assertEqual([task["policy"] for task in tasks], [f"prefer:{socket_of(task['cpus'])}" for task in tasks])
+
+    @on_each_suite
+    def test_adopted_process(self):
+        """A process that came into a step's cgroup from outside, as by pam_slurm_adopt, is the step's for everybody."""
+        step = self.start_tasks("", "-n1", then="sleep 1000")
+        self.addCleanup(step.wait_after_kill)
+        self.addCleanup(lambda: self.lab.good("n01", "scancel", "--user=alice"))
+        self.await_tasks(step, 1)
+        job = self.lab.good("n01", "squeue", "--noheader", "--format=%A").strip()
+        server = self.lab.start("n01", "ibv_rc_pingpong", "-d", "mlx5_0", "-g", "1")
+        self.addCleanup(server.wait_after_kill)
+        self.addCleanup(server.kill)
+        self.lab.good("n01", "lab-agent", "await-port", "18515", "20")  # it has its queue pair by then
+        self.assertEqual(self.owner(job), ("system", "ibv_rc_pingpong"))
+        move = """cgroup=$(sed s/^0::// /proc/$(pgrep -x sleep)/cgroup)
+            pgrep -x ibv_rc_pingpong > /sys/fs/cgroup$cgroup/cgroup.procs"""
+        self.lab.good("n01", *SHELL, move)
+        for user in (None, "bob"):
+            self.assertEqual(self.owner(job, user), ("step", "ibv_rc_pingpong"))
+            self.assertEqual(self.owner("999", user), ("other step", f"job {job} step 0"))
+
+    def owner(self, job: str, user: str | None = None) -> tuple[str, str]:
+        """Whose the only queue pair is, as step 0 of this job sees it."""
+        [owner] = json.loads(self.lab.good("n01", "owners", job, "0", user=user))["owners"]
+        return owner["owner"], owner["name"]
