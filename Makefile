@@ -245,8 +245,8 @@ $(fuzzers): build/%: build/obj/%.o $(commands) $(library) build/sources
 check: ## run all tests that this machine can run, and say which were left out (STAGES="unit spank": only these)
 	@MAKE='$(MAKE)' env --default-signal $(srcdir)/tests/run-check $(STAGES)
 
-# Two Debian releases, each with its Slurm; SUITES="bookworm" for one. Their images stay in ~/.cache, what is built for
-# them in build-vm/.
+# Two Debian releases, each with its Slurm; SUITES="bookworm" for one, SUITES="testing" for a newer Slurm. Their images
+# stay in ~/.cache, what is built for them in build-vm/.
 check-vm: ## run the tests in virtual machines with Soft-RoCE and a real Slurm (as root)
 	@$(srcdir)/build-aux/deps --vm
 	@env --default-signal $(srcdir)/tests/vm/check $(SUITES)
