@@ -5,8 +5,8 @@
 # bash has one completion per command, and srun's is Slurm's. To have the settings of --rdma-nccl= in front of it:
 #   source /usr/share/bash-completion/completions/rdma-nccl && _rdma_nccl_wrap srun sbatch salloc
 
-_rdma_nccl() { # PROGRAM
-    local rest=${COMP_LINE:0:COMP_POINT} words=() starts=() lines=() own i line program=rdma-nccl
+_rdma_nccl() {
+    local rest=${COMP_LINE:0:COMP_POINT} words=() starts=() lines=() own i line
     # bash has also broken words at = and ":". What no blank separates is one word again.
     for ((i = 0; i <= COMP_CWORD; i++)); do
         if ((i == 0)) || [[ $rest == [[:blank:]]* ]]; then
@@ -20,10 +20,10 @@ _rdma_nccl() { # PROGRAM
         rest=${rest#"$own"}
     done
     [[ $own != [=:]* ]] || own='' # a separator is not part of what bash replaces
-    [[ ${1##*/} != rdma-nccl ]] || program=$1
 
     COMPREPLY=()
-    mapfile -t lines < <("$program" complete "${words[@]}" 2> /dev/null)
+    # The one in PATH: a tabulator must not run whatever file the line names.
+    mapfile -t lines < <(rdma-nccl complete "${words[@]}" 2> /dev/null)
     case ${lines[0]-} in
         :files) compopt -o filenames; mapfile -t COMPREPLY < <(compgen -f -- "$own") ;;
         :directories) compopt -o filenames; mapfile -t COMPREPLY < <(compgen -d -- "$own") ;;
@@ -62,7 +62,7 @@ _rdma_nccl_take() { # COMMAND
 _rdma_nccl_slurm() { # PROGRAM WORD WORD_BEFORE
     local line=${COMP_LINE:0:COMP_POINT} loader command
     if [[ ${line##*[[:blank:]]} == --rdma-nccl=* ]]; then
-        _rdma_nccl "$@"
+        _rdma_nccl
     elif [[ ${_rdma_nccl_behind[$1]+taken} ]]; then
         [[ -z ${_rdma_nccl_behind[$1]} ]] || "${_rdma_nccl_behind[$1]}" "$@"
         [[ $2 != --* || --rdma-nccl != "$2"* ]] || COMPREPLY+=(--rdma-nccl)

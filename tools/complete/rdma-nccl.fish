@@ -4,10 +4,11 @@
 # For the settings of srun's --rdma-nccl=, which fish adds to other completions of srun, in config.fish:
 #   source /usr/share/fish/vendor_completions.d/rdma-nccl.fish
 
-function __rdma_nccl_complete --argument-names program
+function __rdma_nccl_complete
     set -l words (commandline -opc)
     set -l token (commandline -ct)
-    set -l lines ($program complete $words "$token" 2>/dev/null)
+    # The one in PATH: a tabulator must not run whatever file the line names.
+    set -l lines (rdma-nccl complete $words "$token" 2>/dev/null)
     set -l before (string match -r -- '^--[^=]*=' "$token")
     set -l value (string replace -- "$before" '' "$token")
     switch "$lines[1]"
@@ -23,7 +24,7 @@ function __rdma_nccl_complete --argument-names program
     end
 end
 
-complete -c rdma-nccl -f -a '(__rdma_nccl_complete (commandline -opc)[1])'
+complete -c rdma-nccl -f -a '(__rdma_nccl_complete)'
 for command in srun sbatch salloc
-    complete -c $command -f -n 'string match -q -- "--r*" (commandline -ct)' -a '(__rdma_nccl_complete rdma-nccl)'
+    complete -c $command -f -n 'string match -q -- "--r*" (commandline -ct)' -a '(__rdma_nccl_complete)'
 end
