@@ -27,11 +27,13 @@ namespace rdma_nccl {
 
 namespace {
 
-/// The libraries that are loaded by name when something needs them, with the versions of the headers of this build.
-std::vector<std::string> loaded_libraries() {
+// The libraries that are loaded by name when something needs them, with the versions of the headers of this build.
+
+/// Those that know this machine.
+std::vector<std::string> machine_libraries() {
     return {
 #ifdef HAVE_HWLOC
-        format_text("{} (hwloc, API {}.{})", HWLOC_SONAME, HWLOC_API_VERSION >> 16U, HWLOC_API_VERSION >> 8U & 0xffU),
+        format_text("{} (API {}.{})", HWLOC_SONAME, HWLOC_API_VERSION >> 16U, HWLOC_API_VERSION >> 8U & 0xffU),
 #endif
 #ifdef HAVE_LIBNL
         LIBNL_SONAME " (" LIBNL_VERSION ")",
@@ -39,6 +41,12 @@ std::vector<std::string> loaded_libraries() {
 #ifdef HAVE_IBVERBS
         IBVERBS_SONAME IBVERBS_VERSION,
 #endif
+    };
+}
+
+/// Those that read compressed logs.
+std::vector<std::string> log_libraries() {
+    return {
 #ifdef HAVE_ZLIB
         ZLIB_SONAME " (" ZLIB_VERSION ")",
 #endif
@@ -51,21 +59,25 @@ std::vector<std::string> loaded_libraries() {
     };
 }
 
+std::string listed(const std::vector<std::string>& libraries) {
+    return libraries.empty() ? "none" : joined(libraries);
+}
+
 } // namespace
 
 std::string version_text() {
     const auto [version, protocol] = own_release();
     const std::string_view compiler = __VERSION__; // clang's begins with its name
-    const auto loaded = loaded_libraries();
     return format_text("rdma-nccl {}\n"
                        "protocol between nodes: {}\n"
                        "plugin built for: {}\n"
                        "compiler: {}{}\n"
                        "linked in: libsodium {}, fmt {}.{}.{}, CLI11 {}\n"
-                       "loaded when needed: {}",
+                       "loaded when needed: {}\n"
+                       "loaded for compressed logs: {}",
                        version, protocol, SLURM_OF_BUILD, compiler.front() <= '9' ? "g++ " : "", compiler,
                        SODIUM_VERSION_STRING, FMT_VERSION / 10000, FMT_VERSION / 100 % 100, FMT_VERSION % 100,
-                       CLI11_VERSION, loaded.empty() ? "none" : joined(loaded));
+                       CLI11_VERSION, listed(machine_libraries()), listed(log_libraries()));
 }
 
 } // namespace rdma_nccl

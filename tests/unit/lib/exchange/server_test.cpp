@@ -533,8 +533,7 @@ TEST_F(ExchangeServerTest, NonsenseOfATrustedOneEndsItsConnectionOnly) {
     OPEN_AND_START(3);
     for (const auto& nonsense :
          {std::string("GET / HTTP/1.1\r\n\r\n"), std::string(), std::string(R"({"report":{"job":"x"}})"),
-          std::string(R"({"agreed":{}})"), std::string(1000, '\xff'),
-          write_message(NodeMessage(Reached{{0}})), // before any report
+          std::string(1000, '\xff'), write_message(NodeMessage(Reached{{0}})), // before any report
           write_message(NodeMessage(NodeAlarm{"x"})), write_message(NodeMessage(NodeEvidence())),
           write_message(NodeMessage(test::plain_report(17))), // no node of the step
           std::string(most_from_node, '['), std::string(most_from_node + 1, 'x')}) {
@@ -549,6 +548,20 @@ TEST_F(ExchangeServerTest, NonsenseOfATrustedOneEndsItsConnectionOnly) {
     }
     expect_agreement(3);
     EXPECT_EQ(told().size(), 1U);
+}
+
+TEST_F(ExchangeServerTest, WhatALaterVersionAlsoSaysIsPassedOver) {
+    OPEN_AND_START(2);
+    auto later = trusted_connection();
+    ASSERT_TRUE(later.say(R"({"later":{"x":[1]}})"));
+    ASSERT_TRUE(later.say(write_message(NodeMessage(local_report(1)))));
+    auto head = node(0);
+    const auto body = later.hear();
+    ASSERT_TRUE(body);
+    const auto test = test::from_server<ReachTest>(*body);
+    ASSERT_TRUE(later.say(R"({"later":{}})"));
+    ASSERT_TRUE(later.say(write_message(NodeMessage(Reached{try_to_reach(test, key_)}))));
+    EXPECT_TRUE(head.get().agreement);
 }
 
 // The rest of what it has sent at the same time does not make it a new node.
