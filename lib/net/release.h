@@ -20,7 +20,7 @@ struct Release {
     /// added that others may ignore: they skip what they do not know.
     unsigned protocol = 2;
 
-    friend auto operator<=>(const Release&, const Release&) = default;
+    friend auto operator<=>(const Release&, const Release&) = default; // NOLINT(modernize-use-nullptr): LLVM 14 errs
 };
 void fields(auto& f, Is<Release> auto& m) {
     constexpr std::size_t longest_version = 40;
