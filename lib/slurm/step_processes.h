@@ -70,7 +70,8 @@ struct TaskProcess {
 /// has otherwise are taken from there: a script may have exported them. Without `step`: of the newest normal step of
 /// the job, but not of the one that `own`, this process's environment, is of. Tasks of another slurmd of the machine do
 /// not count if `own` names one. Any process can claim a step in its environment. So only the user's own processes
-/// count; and for root, who can read everybody's, those below the step's slurmstepd, which is root's, too.
+/// count; and for root, who can read everybody's, those below the step's slurmstepd, which is root's, too. `job` may be
+/// a component of a heterogeneous job: its slurmstepd names it, while its tasks' environment names the leader.
 std::optional<TaskProcess> find_task(const SysRoot& root, std::uint32_t job, std::optional<std::uint32_t> step,
                                      const Environment& own, uid_t user);
 
