@@ -39,9 +39,8 @@ struct JobCgroup {
 /// Parses the outermost job: cgroups below a step are made by its own processes.
 std::optional<JobCgroup> parse_job_cgroup(std::string_view path) {
     const auto parts = split(path, '/');
-    const auto part = std::ranges::find_if(parts, [](std::string_view each) {
-        return is_sluid(each) || job_number(behind(each, "job_").value_or(""));
-    });
+    const auto part = std::ranges::find_if(
+        parts, [](std::string_view each) { return is_sluid(each) || job_number(behind(each, "job_").value_or("")); });
     if (part == parts.end()) {
         return std::nullopt;
     }
@@ -92,7 +91,8 @@ std::optional<StepName> step_of_daemon(const SysRoot& root, pid_t pid) {
 }
 
 /// Returns the step of a process whose cgroup names the job by its SLUID: cgroup/v2 of Slurm 26.05 does, unless
-/// CgroupJobIdPaths is set (cgroup_v2.c). Beside the cgroup of the tasks is that of slurmstepd, whose title has the job.
+/// CgroupJobIdPaths is set (cgroup_v2.c). Beside the cgroup of the tasks is that of slurmstepd, whose title has the
+/// job.
 std::optional<StepName> step_of_sluid(const SysRoot& root, std::string_view cgroups) {
     for (const auto line : split(cgroups, '\n')) {
         const auto path = behind(line, "0::"); // of cgroup v2 (cgroups(7))

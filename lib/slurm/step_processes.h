@@ -22,8 +22,8 @@ struct StepName {
     friend bool operator==(const StepName&, const StepName&) = default;
 };
 
-/// Parses /proc/PID/cgroup of both cgroup versions: ".../job_12/step_0/...". Returns the outermost of several steps, and
-/// nullopt where a SLUID stands for the job's number (Slurm 26.05).
+/// Parses /proc/PID/cgroup of both cgroup versions: ".../job_12/step_0/...". Returns the outermost of several steps,
+/// and nullopt where a SLUID stands for the job's number (Slurm 26.05).
 std::optional<StepName> parse_step_cgroups(std::string_view text);
 
 /// Parses the title of a slurmstepd: "slurmstepd: [12.0]".
