@@ -107,6 +107,16 @@ class InSlurm(SlurmTest):
         self.assertEqual([task["RANK"] for task in two], ["0", "1", "2", "3"])
 
     @on_each_suite
+    def test_heterogeneous_job(self):
+        """Its components are jobs of their own; Slurm says which, and so all nodes meet on the fabric."""
+        tell = (*SHELL, "echo $SLURMD_NODENAME $RANK $WORLD_SIZE $NODE_RANK $NNODES $MASTER_ADDR")
+        components = ("-N1", "-n2", "--rdma-nccl", *tell, ":", "-N1", "-n1", *tell)
+        done = self.lab.run("n01", "srun", *components, user="alice")
+        self.assertEqual(done.status, 0, done.err)
+        ranks = ["n01 0 3 0 2 10.77.1.1", "n01 1 3 0 2 10.77.1.1", "n02 2 3 1 2 10.77.1.1"]
+        self.assertEqual(sorted(done.out.splitlines()), ranks, done.err)
+
+    @on_each_suite
     def test_spawn(self):
         """One rank per GPU of any program, where Slurm can put words in front of it; else srun and sbatch say what to type."""
         gpus = "--gpus-per-node=2"
