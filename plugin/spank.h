@@ -36,6 +36,10 @@ extern uint16_t* slurm_get_srun_port_range() __attribute__((weak));
 // read_config.c).
 extern char* slurm_get_extra_conf_path(const char* name) __attribute__((weak));
 
+// Since 23.02 slurmstepd locks authentication while it acts as the user, and children that it forks meanwhile inherit
+// the lock (src/interfaces/auth.c): libslurm cannot connect in them. In no header; null in srun and before 23.02.
+extern void auth_setuid_unlock() __attribute__((weak));
+
 // In spank.h since 23.11; callable only in task_init_privileged and task_init (src/common/spank.c). Declared here so
 // that a plugin built for an older release can use it under a newer one.
 extern spank_err_t spank_prepend_task_argv(spank_t spank, int argc, const char* argv[]) __attribute__((weak));

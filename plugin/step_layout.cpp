@@ -170,8 +170,13 @@ bool host_has_libslurm() {
 
 ChildValue<StepLayout> ask_slurm(std::uint32_t job_id, std::uint32_t step_id, bool heterogeneous_job) {
     // If Slurm's log file were closed, a connection to slurmctld would reuse its number, and log lines would go there.
-    return ChildValue<StepLayout>::start([=] { return load_step_layout(job_id, step_id, heterogeneous_job); }, {},
-                                         Inherit::All);
+    const auto ask = [=] {
+        if (auth_setuid_unlock != nullptr) {
+            auth_setuid_unlock();
+        }
+        return load_step_layout(job_id, step_id, heterogeneous_job);
+    };
+    return ChildValue<StepLayout>::start(ask, {}, Inherit::All);
 }
 
 StepLayout load_step_layout(std::uint32_t job_id, std::uint32_t step_id, bool heterogeneous_job) {

@@ -117,6 +117,16 @@ class InSlurm(SlurmTest):
         self.assertEqual(sorted(done.out.splitlines()), ranks, done.err)
 
     @on_each_suite
+    def test_hosts_mount(self):
+        """Each node asks slurmctld, in a child of slurmstepd, which nodes the step has. (Their names are known here.)"""
+        self.addCleanup(self.lab.everywhere, "sed -i /^hosts_mount/d /etc/rdma-nccl.conf")
+        self.lab.everywhere("echo hosts_mount = on >> /etc/rdma-nccl.conf")
+        done = self.srun("--rdma-nccl=hosts=mount", "true")
+        self.assertEqual(done.status, 0, done.err)
+        self.assertIn("rank layout, 2 tasks on 2 nodes", done.err)
+        self.assertNotRegex(done.err, "slurmctld did not say|fatal")
+
+    @on_each_suite
     def test_spawn(self):
         """One rank per GPU of any program, where Slurm can put words in front of it; else srun and sbatch say what to type."""
         gpus = "--gpus-per-node=2"
