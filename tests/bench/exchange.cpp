@@ -38,9 +38,9 @@ constexpr unsigned limit_with_late_nodes = 3;
 }
 
 /// Two pipes, to a child process and back, and fixed-size values through them.
-class Child {
+class PipedChild {
 public:
-    explicit Child(const std::function<void(const Child&)>& body) {
+    explicit PipedChild(const std::function<void(const PipedChild&)>& body) {
         std::array<int, 2> down{};
         std::array<int, 2> up{};
         if (::pipe(down.data()) != 0 || ::pipe(up.data()) != 0) {
@@ -122,7 +122,7 @@ std::string name_of(unsigned node) {
     return format_text("node{:05}", node);
 }
 
-void be_srun(const Child& parent, unsigned nodes, unsigned late) {
+void be_srun(const PipedChild& parent, unsigned nodes, unsigned late) {
     ExchangeStep step;
     for (unsigned i = 0; i < nodes; ++i) {
         step.nodes.push_back({name_of(i), tasks_per_node, i * tasks_per_node, i * tasks_per_node, 0});
@@ -300,7 +300,7 @@ private:
     std::optional<ExchangeClient> client_;
 };
 
-void be_nodes(const Child& parent) {
+void be_nodes(const PipedChild& parent) {
     const auto endpoint = parent.read<Endpoint>();
     const auto share = parent.read<Share>();
     const auto nodes = parent.read<unsigned>();
@@ -355,9 +355,9 @@ int main(int count, char** arguments) {
         give_up("usage: exchange NODES [LATE], at least 2 and fewer of them late");
     }
     raise_descriptor_limit(nodes);
-    const Child srun([&](const Child& parent) { be_srun(parent, nodes, late); });
+    const PipedChild srun([&](const PipedChild& parent) { be_srun(parent, nodes, late); });
     const Endpoint endpoint{srun.read<std::uint16_t>(), srun.read<Key>()};
-    std::vector<Child> processes;
+    std::vector<PipedChild> processes;
     for (unsigned first = 0; first < nodes; first += nodes_per_process) {
         const auto& process = processes.emplace_back(be_nodes);
         process.write(endpoint);
