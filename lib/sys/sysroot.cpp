@@ -87,10 +87,10 @@ bool is_number(const std::string& text) {
 
 /// Puts numbers before other names, by value (the kernel writes no leading zeros: the shorter is the smaller).
 void sort_naturally(std::vector<std::string>& names) {
-    const auto others = std::ranges::partition(names, is_number);
-    std::ranges::sort(names.begin(), others.begin(), {},
+    const auto others = std::partition(names.begin(), names.end(), is_number);
+    std::ranges::sort(names.begin(), others, {},
                       [](const std::string& name) { return std::tuple(name.size(), std::string_view(name)); });
-    std::ranges::sort(others);
+    std::ranges::sort(others, names.end());
 }
 
 Result<std::vector<std::string>> list_fd(UniqueFd fd, std::string_view path) {
