@@ -30,7 +30,9 @@ inline tl::unexpected<Error> fail(std::string message, int os_error = 0) {
 
 /// Makes the failure of a system call: "WHAT: No such file or directory".
 inline tl::unexpected<Error> os_failure(std::string_view what, int code = errno) {
-    return fail(std::string(what) + ": " + std::strerror(code), code);
+    std::string message(what);
+    message.append(": ").append(std::strerror(code)); // g++ 12 warns of a sum, in error, at -O1
+    return fail(std::move(message), code);
 }
 
 } // namespace rdma_nccl
