@@ -48,10 +48,10 @@ warnings := -Wall -Wextra -Wshadow -Wconversion -Wsign-conversion -Wformat=2 \
 # Sanitizers replace the run-time checks of the C library. (Some compilers predefine _FORTIFY_SOURCE, hence -U.)
 hardening := -fstack-protector-strong $(if $(SANITIZERS),,-U_FORTIFY_SOURCE -D_FORTIFY_SOURCE=2)
 # The check of virtual tables opens a pipe, and takes it for a fault when descriptors have run out, as they do in tests.
-# clang++ adds the fuzzer's probes, so that the fuzz tests link the same objects.
+sanitize := $(if $(SANITIZERS),-fsanitize=$(SANITIZERS) -fno-sanitize=vptr -fno-sanitize-recover=all -fno-omit-frame-pointer)
+# clang++ adds the fuzzer's probes to all but the other tests, so that the fuzz tests link the same objects.
 can_fuzz := $(and $(SANITIZERS),$(findstring clang,$(CXX)),$(FUZZ_CXX))
-sanitize := $(if $(SANITIZERS),-fsanitize=$(SANITIZERS)$(if $(can_fuzz),$(comma)fuzzer-no-link) -fno-sanitize=vptr \
-	-fno-sanitize-recover=all -fno-omit-frame-pointer)
+probes = $(if $(and $(can_fuzz),$(filter-out tests/%,$1)),-fsanitize=fuzzer-no-link)
 
 cppflags = -I. -I$(srcdir) -DSYSCONFDIR='"$(sysconfdir)"' -DBINDIR='"$(bindir)"' $(SLURM_CPPFLAGS) $(LIBNL_CPPFLAGS) $(CPPFLAGS)
 cxxflags = -std=c++20 $(warnings) $(hardening) -fmacro-prefix-map=$(srcdir)/= $(CXXFLAGS)
@@ -68,7 +68,7 @@ fast := $(if $(filter -Os,$(CXXFLAGS)),lib/nccl_log/% lib/base/text lib/base/cpu
 # linker takes inline functions of the C++ library from the first object that has them.
 quick := -O0 -U_FORTIFY_SOURCE
 is_quick = $(filter-out tests/bench/%,$(filter tests/%,$1))
-code = $(or $(if $(filter lib/%,$1),$(hidden_code)),$(if $(filter plugin/% tests/fake_%,$1),$(shared_code)),-fPIE $(sections) $(if $(is_quick),$(quick))) \
+code = $(call probes,$1) $(or $(if $(filter lib/%,$1),$(hidden_code)),$(if $(filter plugin/% tests/fake_%,$1),$(shared_code)),-fPIE $(sections) $(if $(is_quick),$(quick))) \
 	$(if $(filter tools/bench/nccl_rank/% tests/fake_nccl/%,$1),$(cuda_flags)) $(if $(filter $(fast),$1),-O2)
 # Headers alone: both libraries are loaded when they are needed.
 cuda_flags := $(CUDA_CPPFLAGS) $(NCCL_CPPFLAGS)
@@ -98,6 +98,7 @@ compile = $(CXX) $(cppflags) $(cxxflags) $(sanitize)
 # folder's flags. `make PRECOMPILED=no`, as in the build for the newest virtual machines, finds missing includes.
 # (lib/base/format.cpp includes fmt in a way of its own.)
 precompiled_suffix := $(if $(findstring clang,$(CXX)),pch,gch)
+precompiled_flags := $(if $(findstring clang,$(CXX)),-fpch-instantiate-templates)
 precompiled_folders := $(if $(filter no,$(PRECOMPILED)),,lib plugin tools tests)
 precompiled_folder = $(if $(filter tests/fake_% tests/bench/% lib/base/format $(fast),$1),,$(filter $(precompiled_folders),$(firstword $(subst /, ,$1))))
 precompiled = $(patsubst %,build/obj/%/common.h,$(call precompiled_folder,$1))
@@ -107,7 +108,7 @@ $(precompiled_headers): build/obj/%/common.h.$(precompiled_suffix): \
 	@mkdir -p $(@D)
 	@[ -e build/obj/$*/common.h ] || \
 		echo '#include "build-aux/common/$(if $(filter tests,$*),tests,library).h"' > build/obj/$*/common.h
-	$(call say,CXX,$*/common.h)$(compile) $(call code,$*/) -x c++-header -o $@ build/obj/$*/common.h
+	$(call say,CXX,$*/common.h)$(compile) $(call code,$*/) $(precompiled_flags) -x c++-header -o $@ build/obj/$*/common.h
 
 # -MMD -MP: the compiler writes down which headers each object was made from, for the next run of make.
 .SECONDEXPANSION:
