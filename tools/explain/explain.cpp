@@ -88,6 +88,12 @@ Result<UniqueFd> ConfinedDir::open_parent(std::string_view path) const {
             return fail_errno(path);
         }
         parent = open_below(parent.get(), name, directory_flags);
+        if (!parent && errno == ENOSYS) {
+            return fail(
+                format_text("{}: this kernel has no openat2(2), which keeps files inside the directory; save on "
+                            "Linux 5.6 or later",
+                            printable(path, 200)));
+        }
         if (!parent) {
             return fail_errno(path);
         }

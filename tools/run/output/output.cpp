@@ -58,9 +58,9 @@ namespace {
 constexpr std::size_t block_size = 1 << 18;
 constexpr std::chrono::milliseconds stop_timeout{300};
 
-/// Greater than the default of 64 KiB, for fewer context switches between rank and launcher. Sixteen such pipes stay
-/// far below the limit of a user (/proc/sys/fs/pipe-user-pages-soft, 64 MiB); if the kernel refuses it, the default is
-/// used.
+/// Greater than the default of 16 pages (pipe(7); 64 KiB where a page has 4 KiB), for fewer context switches between
+/// rank and launcher. Sixteen such pipes stay far below the limit of a user (/proc/sys/fs/pipe-user-pages-soft, 64
+/// MiB); if the kernel refuses it, the default is used.
 constexpr int pipe_size = 256 * 1024;
 
 tl::unexpected<Error> no_descriptor(std::string_view what) {
@@ -353,7 +353,9 @@ Result<std::optional<OutputStream>> RankOutput::prepare_stream(const OutputOptio
     }
     // Only the read end: the rank must not get a non-blocking stdout.
     ::fcntl(pipe->reader.get(), F_SETFL, O_NONBLOCK);
-    ::fcntl(pipe->reader.get(), F_SETPIPE_SZ, pipe_size);
+    if (::fcntl(pipe->reader.get(), F_GETPIPE_SZ) < pipe_size) {
+        ::fcntl(pipe->reader.get(), F_SETPIPE_SZ, pipe_size);
+    }
     kept.end = std::move(pipe->writer);
     OutputStream stream;
     stream.local_rank = name.local_rank;
