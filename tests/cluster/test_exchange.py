@@ -376,9 +376,10 @@ class Agreement(ExchangeTest):
         step.communicate(timeout=60)
 
     def test_strangers_at_the_port(self):
-        """Whoever connects to srun's ports while a step starts, and says nothing, or nonsense, changes nothing."""
+        """Whoever connects to srun's ports while a step starts, and says nothing, or nonsense, changes nothing. (Not to
+        slurmctld's, 6817: that of 25.11.7 grew by it to 23 GB of memory.)"""
         noise = self.start("bash", "-c", "end=$((SECONDS + 6)); while ((SECONDS < end)); do for port in $(ss -Hltn | awk '{sub(/.*:/, \"\", $4); "
-                           "print $4}' | sort -u); do (exec 3<>/dev/tcp/127.0.0.1/$port && head -c 3000 /dev/urandom >&3) 2>/dev/null; done; done",
+                           "print $4}' | grep -vx 6817 | sort -u); do (exec 3<>/dev/tcp/127.0.0.1/$port && head -c 3000 /dev/urandom >&3) 2>/dev/null; done; done",
                            user="bob")
         for _ in range(5):
             _, messages = self.step("srun", "-N4", "--rdma-nccl", "true")
