@@ -7,6 +7,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 import time
@@ -296,8 +297,6 @@ class AsSlurmStartsIt(ClusterTest):
 
     @classmethod
     def tearDownClass(cls):
-        import shutil
-
         super().tearDownClass()
         shutil.rmtree(cls.programs)
 
@@ -311,7 +310,7 @@ class AsSlurmStartsIt(ClusterTest):
     @classmethod
     def expect(cls, text: str) -> None:
         with open(f"{cls.site}.new", "w", encoding="utf-8") as file:
-            file.write(text + "\n")
+            file.write(f"{text}\nscontrol = {shutil.which('scontrol')}\n")  # Slurm tells the program no PATH
         os.rename(f"{cls.site}.new", cls.site)
 
     def states(self) -> list[str]:
