@@ -271,7 +271,8 @@ void ExchangeRounds::answer() {
             send_(nodes_[i].connection, hosts);
         }
         send_(nodes_[i].connection, share(outcome.agreements[i]));
-        nodes_[i].report = NodeReport(); // no longer needed; frees memory
+        nodes_[i].report = NodeReport(); // frees memory: from here on only the version is asked for
+        nodes_[i].report.release = own_release();
     }
     running_ = nodes_.size();
 }

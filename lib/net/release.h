@@ -13,7 +13,7 @@
 
 namespace rdma_nccl {
 
-/// The defaults are those of version 0.1, which did not tell.
+/// The defaults stand for a message that does not tell, as before 0.2.
 struct Release {
     std::string version = "0.1";
     /// What messages mean. A change that another version would misread raises it. It stays when a field or a message is

@@ -88,6 +88,14 @@ class ClusterTest(unittest.TestCase):
         self.assertEqual(result.returncode, 0, f"{command}:\n{result.stdout}{result.stderr}")
         return result.stdout
 
+    def install_later(self, name: str, *machines: str) -> None:
+        """The version of lib/NAME that others do not understand (tests/fake_release), as these machines see it; until the
+        test ends."""
+        path = os.path.join(self.cluster.dir, "lib", name)
+        for machine in machines:
+            self.good("mount", "--bind", os.path.join(BUILD, "tests/fake_release", name), path, user="root", node=machine)
+            self.addCleanup(self.good, "umount", path, user="root", node=machine)
+
     def ranks(self, output: str) -> list[dict[str, str]]:
         """Lines of A=B words, sorted by RANK where there is one."""
         lines = [dict(word.split("=", 1) for word in line.split()) for line in output.splitlines()]

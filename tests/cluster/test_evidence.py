@@ -82,6 +82,13 @@ class Verdicts(EvidenceTest):
         used = "RDMA USED: 99.9 % of 17.2 GB between 2 nodes went over RDMA (evidence B), GPUDirect possible"
         self.assertEqual(lines[-1], f"rdma-nccl: {used}")
 
+    def test_used_where_all_run_another_version(self):
+        self.install_later("rdma_nccl.so", "login", "n01", "n02")
+        rails = [word for rail in RAILS for word in (rail, GIB, GIB)]
+        code, lines = self.step("--rdma-nccl", self.everywhere(*rails))
+        self.assertEqual(code, 0)
+        self.assertRegex(lines[-1], "^rdma-nccl: RDMA USED: .* between 2 nodes went over RDMA")
+
     def test_not_used(self):
         moved = self.everywhere("eth1", 2 * GIB, 2 * GIB, "mlx5_1:1", 4096, 4096)
         code, lines = self.step("--rdma-nccl", moved, NCCL_IB_DISABLE="1")

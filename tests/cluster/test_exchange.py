@@ -532,13 +532,6 @@ class MixedVersions(ExchangeTest):
     LATER = r"rdma-nccl 9\.8\.7 \(protocol 99\)"
     OWN = r"\d+\.\d+\.\d+ \(protocol 2\)"
 
-    def install(self, name: str, *machines: str) -> None:
-        """The other version of lib/NAME, as these machines see it; until the test ends."""
-        path = os.path.join(self.cluster.dir, "lib", name)
-        for machine in machines:
-            self.good("mount", "--bind", os.path.join(BUILD, "tests/fake_release", name), path, user="root", node=machine)
-            self.addCleanup(self.good, "umount", path, user="root", node=machine)
-
     def expect_one_warning(self, messages: str, pattern: str, about: str = "") -> None:
         warnings = [line for line in messages.splitlines() if "warning" in line and about in line]
         self.assertEqual(len(warnings), 1, messages)
@@ -552,7 +545,7 @@ class MixedVersions(ExchangeTest):
         self.assertEqual(len({line["MASTER_PORT"] for line in lines}), 1)
 
     def test_nodes_of_another_version_are_named_and_the_step_runs(self):
-        self.install("rdma_nccl.so", "n02", "n03")
+        self.install_later("rdma_nccl.so", "n02", "n03")
         step = ["srun", "-N3", "--ntasks-per-node=1", "--rdma-nccl=layout=rank"]
         output, messages = self.step(*step, *show(*CONTRACT))
         self.expect_one_warning(messages, rf"^rdma-nccl: warning: n\[02-03\] run {self.LATER}, srun runs {self.OWN}: "
@@ -564,13 +557,13 @@ class MixedVersions(ExchangeTest):
         self.assertIn("install the same on all nodes", strict.stderr)
 
     def test_an_srun_of_another_version(self):
-        self.install("rdma_nccl.so", "login")
+        self.install_later("rdma_nccl.so", "login")
         output, messages = self.step("srun", "-N3", "--ntasks-per-node=1", "--rdma-nccl=layout=rank", *show(*CONTRACT))
         self.expect_one_warning(messages, rf"^rdma-nccl: warning: n\[01-03\] run rdma-nccl {self.OWN}, srun runs 9\.8\.7 ")
         self.expect_one_world(output)
 
     def test_launchers_of_two_versions(self):
-        self.install("rdma-nccl", "n02", "n03")
+        self.install_later("rdma-nccl", "n02", "n03")
         launch = ["srun", "-N3", "--ntasks-per-node=1", "--kill-on-bad-exit=1", "--rdma-nccl", "rdma-nccl", "run"]
         output, messages = self.step(*launch, "pi")
         self.assertIn("from 6 ranks on 3 nodes", output)
