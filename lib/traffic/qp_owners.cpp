@@ -137,7 +137,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 using std::chrono::milliseconds;
 
-constexpr milliseconds timeout(2000);
+constexpr milliseconds timeout(10'000); // an emulated CPU beside others was seen to need more than two seconds
 
 /// The library and the deadline of one question.
 struct Asking {

@@ -32,9 +32,9 @@ struct QpOwner {
 
 /// Returns all owners of this node and network namespace, with one entry per process and port for all threads of a
 /// process. Only reads; root and users see the same. Fails, with the reason, if the kernel has no RDMA netlink or libnl
-/// is not installed, and after two seconds without an answer. A device that disappears while this runs has no entries.
+/// is not installed, and after ten seconds without an answer. A device that disappears while this runs has no entries.
 /// The kernel asks the driver about each queue pair (nldev.c, fill_res_qp_entry): with thousands of them do not call
-/// this every second, and a driver that hangs may block the caller for more than those two seconds.
+/// this every second, and a driver that hangs may block the caller for more than those ten seconds.
 Result<std::vector<QpOwner>> read_qp_owners();
 
 // Messages of RDMA netlink (include/uapi/rdma/rdma_netlink.h, drivers/infiniband/core/nldev.c). These functions take
