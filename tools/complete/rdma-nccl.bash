@@ -6,7 +6,7 @@
 #   source /usr/share/bash-completion/completions/rdma-nccl && _rdma_nccl_wrap srun sbatch salloc
 
 _rdma_nccl() {
-    local rest=${COMP_LINE:0:COMP_POINT} words=() starts=() lines=() own i line
+    local rest=${COMP_LINE:0:COMP_POINT} words=() starts=() lines=() own value i line
     # bash has also broken words at = and ":". What no blank separates is one word again.
     for ((i = 0; i <= COMP_CWORD; i++)); do
         if ((i == 0)) || [[ $rest == [[:blank:]]* ]]; then
@@ -20,13 +20,17 @@ _rdma_nccl() {
         rest=${rest#"$own"}
     done
     [[ $own != [=:]* ]] || own='' # a separator is not part of what bash replaces
+    value=${words[-1]}
+    [[ $value != --*=* ]] || value=${value##*=}
 
     COMPREPLY=()
     # The one in PATH: a tabulator must not run whatever file the line names.
     mapfile -t lines < <(rdma-nccl complete "${words[@]}" 2> /dev/null)
     case ${lines[0]-} in
-        :files) compopt -o filenames; mapfile -t COMPREPLY < <(compgen -f -- "$own") ;;
-        :directories) compopt -o filenames; mapfile -t COMPREPLY < <(compgen -d -- "$own") ;;
+        :files | :directories)
+            compopt -o filenames
+            mapfile -t COMPREPLY < <(compgen "-${lines[0]:1:1}" -- "$value")
+            COMPREPLY=("${COMPREPLY[@]#"${value%"$own"}"}") ;;
         ':command '*)
             i=${starts[${lines[0]#* }]}
             if declare -F _command_offset > /dev/null; then _command_offset "$i"
@@ -60,17 +64,17 @@ _rdma_nccl_take() { # COMMAND
 }
 
 _rdma_nccl_slurm() { # PROGRAM WORD WORD_BEFORE
-    local line=${COMP_LINE:0:COMP_POINT} loader command
+    local line=${COMP_LINE:0:COMP_POINT} name=${1##*/} loader command
     if [[ ${line##*[[:blank:]]} == --rdma-nccl=* ]]; then
         _rdma_nccl
-    elif [[ ${_rdma_nccl_behind[$1]+taken} ]]; then
-        [[ -z ${_rdma_nccl_behind[$1]} ]] || "${_rdma_nccl_behind[$1]}" "$@"
+    elif [[ ${_rdma_nccl_behind[$name]+taken} ]]; then
+        [[ -z ${_rdma_nccl_behind[$name]} ]] || "${_rdma_nccl_behind[$name]}" "$@"
         [[ $2 != --* || --rdma-nccl != "$2"* ]] || COMPREPLY+=(--rdma-nccl)
     else # bash-completion loads Slurm's at its first use, and bash starts again after 124
         loader=$(complete -p -D 2> /dev/null)
         loader=${loader##* -F }
-        complete -r "$1"
-        [[ -z $loader ]] || "${loader%% *}" "$1"
+        complete -r "$name"
+        [[ -z $loader ]] || "${loader%% *}" "$name"
         for command in "${_rdma_nccl_wrapped[@]}"; do # Slurm's file has the completions of all its commands
             [[ $(complete -p "$command" 2> /dev/null) == *' -F _rdma_nccl_slurm '* ]] || _rdma_nccl_take "$command"
         done
