@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #define FMT_HEADER_ONLY
-// Keeps fmt from using the locale, which would link all of C++'s locale code into the plugin. "{:L}" is not used.
+// Keeps fmt from using the locale, which would link all of C++'s locale code into the plugin. "{:L}" is not used. The
+// second is for fmt 11.1 and newer.
 #define FMT_STATIC_THOUSANDS_SEPARATOR ','
+#define FMT_USE_LOCALE 0
 #include <fmt/format.h>
 
 #include "lib/base/format.h"

@@ -112,6 +112,11 @@ def get_image(suite: str) -> Image:
     return _get(_guest_recipe(suite))
 
 
+def get_packaging_root(suite: str) -> Image:
+    """A root of the suite in which Debian packages of the project can be built."""
+    return _get(_packaging_recipe(suite))
+
+
 def get_arm64_libraries(suite: str) -> Image:
     """A root of the suite for aarch64, to compile and link with: its packages are unpacked, but not installed. No program
     of it has to run for that, and it need not be made by root."""
@@ -143,6 +148,12 @@ def _guest_recipe(suite: str) -> _Recipe:
     command += [f'--customize-hook={HOOK} "$1"', suite, "root", f"deb {_mirror()} {suite} main"]
     files = (HOOK, os.path.join(GUEST, "init"), os.path.join(GUEST, "agent.cpp"))
     return _Recipe(suite, suite, "Release", command, files)
+
+
+def _packaging_recipe(suite: str) -> _Recipe:
+    command = _mmdebstrap(suite, {"build-essential", "ccache", "debhelper", *_build_packages()}, "--mode=root", "--variant=minbase")
+    command += ["--customize-hook=mkdir -p " + " ".join(f'"$1/{point}"' for point in _MOUNT_POINTS)]
+    return _Recipe(f"packages-{suite}", suite, "Release", command + [suite, "root", f"deb {_mirror()} {suite} main"])
 
 
 def _arm64_recipe(suite: str) -> _Recipe:

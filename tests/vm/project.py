@@ -9,10 +9,11 @@ import shutil
 import subprocess
 from concurrent.futures import ThreadPoolExecutor
 
-from images import CHECKOUT, CONFINED, DEFAULT_SUITES, HERE, Image, cache_directory, get_image
+from images import CHECKOUT, CONFINED, DEFAULT_SUITES, HERE, Image, cache_directory, get_image, get_packaging_root
 from state import TestBedError
 
 _BUILD = os.path.join(HERE, "build-project")
+_BUILD_PACKAGES = os.path.join(HERE, "build-packages")
 
 
 def build_folder(suite: str) -> str:
@@ -44,6 +45,23 @@ def build_project(image: Image, destination: str | None = None) -> str:
             for name in ("owners", "verbs-pair"):
                 shutil.copy(os.path.join(folder, "build", "tests", name), programs)
     return folder
+
+
+def packages_folder(suite: str) -> str:
+    return os.path.join(CHECKOUT, "build-vm", suite, "packages")
+
+
+def prepare_packages(suites: list[str]) -> None:
+    """Images of all suites, and the project's Debian packages, built by each suite's own tools for its Slurm. Left as they
+    are where the sources are."""
+    for suite in suites:
+        image, root, folder = get_image(suite), get_packaging_root(suite), packages_folder(suite)
+        os.makedirs(folder, exist_ok=True)
+        with open(os.path.join(os.path.dirname(folder), "lock"), "w", encoding="ascii") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            _run("make", "-C", CHECKOUT, "configure")
+            _run(_BUILD_PACKAGES, root.root, CHECKOUT, folder, cache_directory("ccache"))
+        os.close(image.in_use)
 
 
 def forget_other_image(folder: str, image: Image) -> None:

@@ -127,8 +127,14 @@ class StepsTest(SlurmTest):
     def lose(self, fault: str, *options: str):
         """In the middle of a step, which fails then, as it must; the next one works."""
         program = ("--seconds", "25")  # it never takes as long: the fault ends it
+        began = time.monotonic()
         step = self.start_step("verbs", 4000, "--kill-on-bad-exit=1", *options, program=program)
+        self.await_traffic(step)
+        seen = time.monotonic()
         self.await_traffic(step, 80)
+        # The queue pairs are looked for when the step has run twice as long, or 5 s later (lib/evidence/step_watch.h).
+        while time.monotonic() < seen + 1.5 * min(seen - began, 5):
+            self.await_traffic(step, 1)
         self.lab.script("n02", fault)
         done = step.wait(2 * PATIENCE)
         self.assertNotEqual(done.status, 0, done.err)

@@ -50,6 +50,15 @@ class SlurmTest(LabTest):
         return result.out
 
 
+    def exchange(self, *options: str, program: tuple[str, ...] = ("-n", "10", "-m", "4096")) -> None:
+        """RDMA between the ranks, by their variables; the devices count it."""
+        before = [int(self.lab.read(node, SENT)) for node in self.lab.nodes]
+        self.good("--rdma-nccl", *options, "/bin/busybox", *SHELL[1:], EXCHANGE, "exchange", *program)
+        after = [int(self.lab.read(node, SENT)) for node in self.lab.nodes]
+        for was, now in zip(before, after):
+            self.assertGreaterEqual(now - was, 10)
+
+
 class InSlurm(SlurmTest):
     def of_tasks(self, names: str, *options: str) -> list[dict[str, str]]:
         """These variables of each task, in the order of nodes and ranks."""
@@ -83,14 +92,6 @@ class InSlurm(SlurmTest):
             self.assertEqual(task["NCCL_IB_HCA"], said["NCCL_IB_HCA"])
             self.assertEqual(task["NCCL_IB_GID_INDEX"], said["NCCL_IB_GID_INDEX"])
         self.exchange()
-
-    def exchange(self, *options: str, program: tuple[str, ...] = ("-n", "10", "-m", "4096")) -> None:
-        """RDMA between the ranks, by their variables; the devices count it."""
-        before = [int(self.lab.read(node, SENT)) for node in self.lab.nodes]
-        self.good("--rdma-nccl", *options, "/bin/busybox", *SHELL[1:], EXCHANGE, "exchange", *program)
-        after = [int(self.lab.read(node, SENT)) for node in self.lab.nodes]
-        for was, now in zip(before, after):
-            self.assertGreaterEqual(now - was, 10)
 
     def test_ranks_reach_each_other(self):
         """Also when the step gets nothing of srun's environment."""
