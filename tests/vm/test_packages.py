@@ -38,7 +38,7 @@ class Packages(SlurmTest):
             put(self.lab.state, node, os.path.join(folder, name), f"/root/packages/{name}")
         said = self.apt(node, "install", *(f"/root/packages/{name}" for name in names))
         hints = [line.partition(f"{PLUGSTACK}: ")[2] for line in said.splitlines() if line.startswith("rdma-nccl: ")]
-        self.assertEqual(hints, ["include /etc/slurm/plugstack.conf.d/rdma-nccl.conf"], said)
+        self.assertEqual(hints, ["include /etc/slurm/plugstack.conf.d/rdma-nccl*.conf"], said)
         self.lab.script(node, f"echo '{hints[0]}' >> {PLUGSTACK}")
 
     def files(self) -> dict[str, list[str]]:
