@@ -349,7 +349,7 @@ packages: dist ## build the distribution's packages, for the Slurm found (make d
 	@$(srcdir)/build-aux/packages/build $(PACKAGE)-$(VERSION).tar.gz $(FORMATS)
 
 clean: ## remove what was built
-	rm -rf build build-asan build-vm build-arm64
+	rm -rf build build-asan build-vm build-arm64 build-compilers
 
 distclean: clean ## remove what configure wrote, too
 	rm -rf config.mk config.h config.log config.status rdma-nccl-*.tar.gz

@@ -21,7 +21,7 @@ _rdma_nccl() {
     done
     [[ $own != [=:]* ]] || own='' # a separator is not part of what bash replaces
     value=${words[-1]}
-    [[ $value != --*=* ]] || value=${value##*=}
+    [[ $value != --*=* ]] || value=${value#*=}
 
     COMPREPLY=()
     # The one in PATH: a tabulator must not run whatever file the line names.
@@ -30,7 +30,10 @@ _rdma_nccl() {
         :files | :directories)
             compopt -o filenames
             mapfile -t COMPREPLY < <(compgen "-${lines[0]:1:1}" -- "$value")
-            COMPREPLY=("${COMPREPLY[@]#"${value%"$own"}"}") ;;
+            # bash replaces `own` alone, which may begin within the value, or before it
+            COMPREPLY=("${COMPREPLY[@]/#/"${words[-1]%"$value"}"}")
+            value=${words[-1]%"$own"}
+            COMPREPLY=("${COMPREPLY[@]#"${value//\\/}"}") ;;
         ':command '*)
             i=${starts[${lines[0]#* }]}
             if declare -F _command_offset > /dev/null; then _command_offset "$i"
@@ -64,7 +67,9 @@ _rdma_nccl_take() { # COMMAND
 }
 
 _rdma_nccl_slurm() { # PROGRAM WORD WORD_BEFORE
-    local line=${COMP_LINE:0:COMP_POINT} name=${1##*/} loader command
+    local line=${COMP_LINE:0:COMP_POINT} name=$1 loader command
+    # For a path, bash takes what was said of the name.
+    complete -p "$name" > /dev/null 2>&1 || name=${1##*/}
     if [[ ${line##*[[:blank:]]} == --rdma-nccl=* ]]; then
         _rdma_nccl
     elif [[ ${_rdma_nccl_behind[$name]+taken} ]]; then
