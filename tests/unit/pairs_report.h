@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "lib/base/format.h"
 #include "tools/measure/rails.h"
 #include "tools/pairs/judge.h"
 #include "tools/pairs/model.h"
 #include "tools/verbs/rail.h"
 
-#include <fmt/core.h>
 #include <functional>
 #include <string>
 
@@ -14,18 +14,18 @@ namespace rdma_nccl::test {
 
 inline PairRail rail(unsigned number = 0, double rate_gbps = 400) {
     PairRail rail;
-    rail.hca = fmt::format("mlx5_{}", number);
+    rail.hca = format_text("mlx5_{}", number);
     rail.gid_index = 3;
     rail.gid = "::ffff:10.0.0.1";
     rail.rate_gbps = rate_gbps;
-    rail.netdev = fmt::format("eth{}", number);
+    rail.netdev = format_text("eth{}", number);
     rail.address = "10.0.0.1";
     return rail;
 }
 
 inline measure::Node node_with_rails(unsigned number, unsigned rails = 1) {
     measure::Node node;
-    node.name = fmt::format("n{:02}", number + 1);
+    node.name = format_text("n{:02}", number + 1);
     for (unsigned i = 0; i < rails; ++i) {
         node.rails.push_back(rail(i + 1));
     }
