@@ -12,7 +12,7 @@ from testbed import SHELL
 
 PLUGSTACK = "/etc/slurm/plugstack.conf"
 # What may change: what package managers and daemons write of themselves.
-OWN = "/var/lib/dpkg /var/lib/apt /var/cache /var/log /var/spool /var/lib/munge /lab /mnt /root/packages /tmp /run /proc /sys /dev"
+OWN = "/var/lib/dpkg /var/lib/apt /var/cache /var/log /var/spool /var/lib/munge /lab /mnt /packages /tmp /run /proc /sys /dev"
 FILES = f"""prune=
 for path in {OWN}; do prune="$prune -path $path -o"; done
 find / -xdev \\( $prune -path /x \\) -prune -o ! -type d -print | sort
@@ -33,10 +33,10 @@ class Packages(SlurmTest):
         """As the README says, with the line that the package asks for."""
         folder = packages_folder(self.lab.suite)
         names = [name for name in os.listdir(folder) if name.endswith(".deb") and "-dbgsym_" not in name]
-        self.lab.good(node, "mkdir", "/root/packages")
+        self.lab.good(node, "mkdir", "/packages")
         for name in names:
-            put(self.lab.state, node, os.path.join(folder, name), f"/root/packages/{name}")
-        said = self.apt(node, "install", *(f"/root/packages/{name}" for name in names))
+            put(self.lab.state, node, os.path.join(folder, name), f"/packages/{name}")
+        said = self.apt(node, "install", *(f"/packages/{name}" for name in names))
         hints = [line.partition(f"{PLUGSTACK}: ")[2] for line in said.splitlines() if line.startswith("rdma-nccl: ")]
         self.assertEqual(hints, ["include /etc/slurm/plugstack.conf.d/rdma-nccl*.conf"], said)
         self.lab.script(node, f"echo '{hints[0]}' >> {PLUGSTACK}")
@@ -60,6 +60,7 @@ class Packages(SlurmTest):
         self.assertIn("rank layout, 2 tasks on 2 nodes", done.err)
         self.exchange()
         self.assertIn("rdma-nccl", self.lab.good("n02", "rdma-nccl", "--version"))
+        self.assertIn("/usr/bin/rdma-nccl", self.files()["n02"], "what is installed is found, so what is left would be, too")
 
         for node in self.lab.nodes:
             self.apt(node, "remove", "rdma-nccl", "slurm-spank-rdma-nccl")

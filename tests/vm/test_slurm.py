@@ -49,7 +49,6 @@ class SlurmTest(LabTest):
         self.assertEqual(result.status, 0, f"{command}:\n{result.out}{result.err}")
         return result.out
 
-
     def exchange(self, *options: str, program: tuple[str, ...] = ("-n", "10", "-m", "4096")) -> None:
         """RDMA between the ranks, by their variables; the devices count it."""
         before = [int(self.lab.read(node, SENT)) for node in self.lab.nodes]
