@@ -66,7 +66,8 @@ hidden_code := $(shared_code) -fvisibility=hidden -fvisibility-inlines-hidden
 fast := $(if $(filter -Os,$(CXXFLAGS)),lib/nccl_log/% lib/base/text lib/base/cpu_set lib/placement/% lib/topology/distance)
 # Tests are compiled more often than they run: they do without the optimizer. Programs of `make bench` have it: the
 # linker takes inline functions of the C++ library from the first object that has them.
-quick := -O0 -U_FORTIFY_SOURCE
+# (Two checks that come with every access to a member are a quarter of their compile time, with sanitizers.)
+quick := -O0 -U_FORTIFY_SOURCE $(if $(findstring undefined,$(SANITIZERS)),-fno-sanitize=null -fno-sanitize=alignment)
 is_quick = $(filter-out tests/bench/%,$(filter tests/%,$1))
 code = $(call probes,$1) $(or $(if $(filter lib/%,$1),$(hidden_code)),$(if $(filter plugin/% tests/fake_%,$1),$(shared_code)),-fPIE $(sections) $(if $(is_quick),$(quick))) \
 	$(if $(filter tools/bench/nccl_rank/% tests/fake_nccl/%,$1),$(cuda_flags)) $(if $(filter $(fast),$1),-O2)
@@ -83,14 +84,15 @@ sources = $(filter $1/%.cpp,$(everything))
 objects = $(patsubst %.cpp,build/obj/%.o,$(filter $1/%.cpp,$(everything)))
 
 # Other flags (in config.mk or on the command line) or another Slurm: compile again. A source added or gone: link again.
-# These two files change when what they hold does. (A package brings headers with old dates, hence Slurm's number.)
+# These two files change when what they hold does, also beside another make in this folder. (A package brings headers
+# with old dates, hence Slurm's number.)
 compiler_version = $(shell $(CXX) --version 2> /dev/null | head -n 1)
 slurm_number = $(shell grep -hs 'define SLURM_VERSION_NUMBER' $(SLURM_PREFIX)/include/slurm/slurm*.h)
 build/flags: text = $(compiler_version) $(CXX) $(PRECOMPILED) $(fast) $(cppflags) $(cuda_flags) $(cxxflags) $(hidden_code) $(ldflags) $(own_cxx_library) $(LIBS) $(slurm_number)
 build/sources: text = $(everything)
 build/flags build/sources: FORCE
 	@mkdir -p $(@D)
-	@printf '%s\n' '$(subst ','\'',$(text))' > $@.new; if cmp -s $@.new $@; then rm $@.new; else mv $@.new $@; fi
+	@new=$@.$$$$; printf '%s\n' '$(subst ','\'',$(text))' > $$new; if cmp -s $$new $@; then rm $$new; else mv $$new $@; fi
 
 # --- Compile and link -----------------------------------------------------------------------------------------------
 compile = $(CXX) $(cppflags) $(cxxflags) $(sanitize)

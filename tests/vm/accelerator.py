@@ -18,6 +18,8 @@ _PATIENCE = 5  # seconds; with a KVM that works it takes one
 
 def choose_accelerator(wanted: str, kernel: Image) -> str:
     """As QEMU's -accel names it."""
+    if kernel.is_arm64:
+        return "tcg"
     if wanted == "auto":
         wanted = "kvm" if os.access("/dev/kvm", os.R_OK | os.W_OK) and _kvm_works(kernel) else "tcg"
     return wanted

@@ -17,9 +17,11 @@ _DISTANCE = 21  # from one socket's memory to the other's, as tests/data/mktree 
 # Quiet and quick: nothing in the guest is worth protecting from itself. A kernel that spins takes no commands, so let it
 # panic: Linux 6.1's Soft-RoCE does so now and then when its packets are dropped.
 _KERNEL = (
-    "console=ttyS0 quiet panic=-1 softlockup_panic=1 mitigations=off nokaslr nopti no5lvl cryptomgr.notests apparmor=0 audit=0"
-    " no_timer_check edd=off init_on_alloc=0 hardened_usercopy=off randomize_kstack_offset=off"
+    "quiet panic=-1 softlockup_panic=1 mitigations=off nokaslr cryptomgr.notests apparmor=0 audit=0"
+    " init_on_alloc=0 hardened_usercopy=off randomize_kstack_offset=off"
 )
+_X86_KERNEL = "console=ttyS0 lab.line=ttyS1 nopti no5lvl no_timer_check edd=off"
+_ARM64_KERNEL = "console=ttyAMA0 lab.line=ttyS0"
 
 
 @dataclass(frozen=True)
@@ -70,14 +72,13 @@ class Guest:
 
 
 def qemu_command(guest: Guest, shape: Shape, state: State) -> list[str]:
-    command = ["qemu-system-x86_64", "-name", guest.name, "-machine", "q35"]
-    command += _kvm() if shape.accelerator == "kvm" else _emulation()
+    command = [*(_arm64_machine() if shape.kernel.is_arm64 else _x86_machine(shape.accelerator)), "-name", guest.name]
     command += _processors(shape.processors)
     command += ["-nodefaults", "-no-user-config", "-display", "none", "-no-reboot"]
     command += ["-chardev", f"file,id=console,path={_escaped(state.path('log', guest.name + '.console'))}"]
     command += ["-serial", "chardev:console"]
     command += ["-chardev", f"socket,id=control,path={_escaped(control_path(state, guest.name))},server=on,wait=off"]
-    command += ["-serial", "chardev:control"]
+    command += ["-device", "pci-serial,chardev=control"] if shape.kernel.is_arm64 else ["-serial", "chardev:control"]
     command += ["-kernel", shape.kernel.kernel, "-initrd", shape.kernel.initramfs]
     command += ["-append", _kernel_command_line(guest, shape)]
     for tag, path in _read_only_shares(shape).items():
@@ -88,14 +89,17 @@ def qemu_command(guest: Guest, shape: Shape, state: State) -> list[str]:
     return command
 
 
-def _kvm() -> list[str]:
-    return ["-accel", "kvm", "-cpu", "host"]
+def _x86_machine(accelerator: str) -> list[str]:
+    """Emulated, all CPUs in one thread: in threads of their own they now and then run into the kernel's int3 where it
+    patches its code. And not an AMD: those have no TOPOEXT here, without which the kernel takes threads for cores."""
+    processor = ["kvm", "-cpu", "host"] if accelerator == "kvm" else ["tcg,thread=single", "-cpu", "max,vendor=GenuineIntel"]
+    return ["qemu-system-x86_64", "-machine", "q35", "-accel", *processor]
 
 
-def _emulation() -> list[str]:
-    """All CPUs in one thread: in threads of their own they now and then run into the kernel's int3 where it patches its
-    code. And not an AMD: those have no TOPOEXT here, without which the kernel takes threads for cores."""
-    return ["-accel", "tcg,thread=single", "-cpu", "max,vendor=GenuineIntel"]
+def _arm64_machine() -> list[str]:
+    """Interrupts of many virtio devices need an ITS, which comes with a GIC of version 3. Pointer authentication, which newer
+    processors than this one have, takes much time to emulate."""
+    return ["qemu-system-aarch64", "-machine", "virt,gic-version=3", "-accel", "tcg,thread=single", "-cpu", "neoverse-n1"]
 
 
 def _processors(processors: Processors) -> list[str]:
@@ -112,12 +116,13 @@ def _processors(processors: Processors) -> list[str]:
 
 
 def control_path(state: State, name: str) -> str:
-    """A unix socket: the guest's second serial line."""
+    """A unix socket: the guest's other serial line, which is not its console."""
     return state.path("run", name)
 
 
 def _kernel_command_line(guest: Guest, shape: Shape) -> str:
-    words = [_KERNEL, f"lab.name={guest.name}", f"lab.number={guest.number}"]
+    words = [_KERNEL, _ARM64_KERNEL if shape.kernel.is_arm64 else _X86_KERNEL]
+    words += [f"lab.name={guest.name}", f"lab.number={guest.number}"]
     if shape.install:
         words.append("lab.install")
     if shape.build:

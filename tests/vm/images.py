@@ -25,6 +25,7 @@ CHECKOUT = os.path.dirname(os.path.dirname(HERE))
 DEPS = os.path.join(CHECKOUT, "build-aux", "deps")
 GUEST = os.path.join(HERE, "guest")
 HOOK = os.path.join(HERE, "complete-root")
+INSTALL_HOOK = os.path.join(HERE, "install-unpacked")
 # Slurm 22.05 and 24.11, Linux 6.1 and 6.12. Also possible: testing (Slurm 26.05, Linux 7.2), which changes by itself.
 DEFAULT_SUITES = ("bookworm", "trixie")
 CANNOT_BE_HAD = 77  # the exit status of who finds that packages are out of reach
@@ -41,6 +42,8 @@ CONFINED = (
     *("unshare", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc", "--propagation", "private"),
 )
 _EXPIRED = ("testing", "sid", "unstable")  # a mirror's copy of these is soon older than their Release files allow
+# Before a suite's name: the suite for aarch64, whose guests QEMU emulates.
+_ARM64 = "arm64-"
 # Beside the libraries that the project is built with, for aarch64. Slurm's plugins say where they are.
 _ARM64_PACKAGES = "libc6-dev libstdc++6 libgtest-dev slurm-wlm-basic-plugins".split()
 _NOT_UNPACKED = ("/usr/share/man/*", "/usr/share/doc/*", "/usr/share/locale/*", "/usr/share/info/*")
@@ -48,6 +51,9 @@ _NOT_UNPACKED = ("/usr/share/man/*", "/usr/share/doc/*", "/usr/share/locale/*", 
 _OTHER_PROVIDERS = "find \"$1/etc/libibverbs.d\" -type f ! -name 'rxe.driver' -delete"
 # tests/vm/build-project mounts these; guests have the build folder on the same path.
 _MOUNT_POINTS = ("mnt/source", "mnt/build", "mnt/ccache", "mnt/install")
+_MERGED_USR = '--setup-hook=mkdir -p "$1/usr/lib" "$1/usr/bin" "$1/usr/sbin"; ln -s usr/lib usr/bin usr/sbin "$1"'
+_ARM64_INDEX = "main/binary-arm64/Release"
+_IN_GUEST = (os.path.join(GUEST, "init"), os.path.join(GUEST, "agent.cpp"))
 
 
 class CannotBeHad(TestBedError):
@@ -82,6 +88,10 @@ class Image:
         return os.path.join(self.directory, *names)
 
     @property
+    def is_arm64(self) -> bool:
+        return self.suite.startswith(_ARM64)
+
+    @property
     def root(self) -> str:
         return self.path("root")
 
@@ -109,7 +119,8 @@ def cache_directory(*names: str) -> str:
 
 
 def get_image(suite: str) -> Image:
-    return _get(_guest_recipe(suite))
+    """What guests of the suite boot; of its aarch64 if the suite is named arm64-SUITE."""
+    return _get(_arm64_guest_recipe(suite) if suite.startswith(_ARM64) else _guest_recipe(suite))
 
 
 def get_packaging_root(suite: str) -> Image:
@@ -118,9 +129,9 @@ def get_packaging_root(suite: str) -> Image:
 
 
 def get_arm64_libraries(suite: str) -> Image:
-    """A root of the suite for aarch64, to compile and link with: its packages are unpacked, but not installed. No program
-    of it has to run for that, and it need not be made by root."""
-    return _get(_arm64_recipe(suite))
+    """A root of the suite (with arm64- before its name, or without) for aarch64, to compile and link with: its packages are
+    unpacked, but not installed. No program of it has to run for that, and it need not be made by root."""
+    return _get(_arm64_recipe(suite.removeprefix(_ARM64)))
 
 
 def _get(recipe: _Recipe) -> Image:
@@ -145,9 +156,19 @@ def _guest_recipe(suite: str) -> _Recipe:
     command += ["--customize-hook=mkdir -p " + " ".join(f'"$1/{point}"' for point in _MOUNT_POINTS)]
     command += [f'--customize-hook=chroot "$1" useradd --create-home {user}' for user in ("alice", "bob")]
     command.append(f"--customize-hook={_OTHER_PROVIDERS}")
-    command += [f'--customize-hook={HOOK} "$1"', suite, "root", f"deb {_mirror()} {suite} main"]
-    files = (HOOK, os.path.join(GUEST, "init"), os.path.join(GUEST, "agent.cpp"))
-    return _Recipe(suite, suite, "Release", command, files)
+    command += [f'--customize-hook={HOOK} "$1" amd64', suite, "root", f"deb {_mirror()} {suite} main"]
+    return _Recipe(suite, suite, "Release", command, (HOOK, *_IN_GUEST))
+
+
+def _arm64_guest_recipe(name: str) -> _Recipe:
+    """None of its programs can run here, so its packages are unpacked, and a hook does what their scripts would do. The
+    project is built elsewhere: get_arm64_libraries()."""
+    suite = name.removeprefix(_ARM64)
+    packages = {"mount", "python3", "slurm-wlm-basic-plugins", *_PACKAGES, *_library_packages()} - {"ccache"}
+    command = _mmdebstrap(suite, packages, "--include=?essential", "--mode=root", "--variant=extract", "--arch=arm64", _MERGED_USR)
+    command += [f'--extract-hook={hook} "$1" arm64' for hook in (INSTALL_HOOK, HOOK)]
+    command += [f"--extract-hook={_OTHER_PROVIDERS}", suite, "root", f"deb {_mirror()} {suite} main"]
+    return _Recipe(f"guest-{name}", name, _ARM64_INDEX, command, (INSTALL_HOOK, HOOK, *_IN_GUEST))
 
 
 def _packaging_recipe(suite: str) -> _Recipe:
@@ -158,18 +179,21 @@ def _packaging_recipe(suite: str) -> _Recipe:
 
 def _arm64_recipe(suite: str) -> _Recipe:
     """Links of the packages name targets as in a root that is mounted as /; here a compiler follows them from outside."""
-    libraries = {package for package in _build_packages() if package.endswith("-dev")}
     mode = ["--mode=root"] if os.geteuid() == 0 else ["--mode=chrootless", "--skip=output/dev"]
-    command = _mmdebstrap(suite, {*_ARM64_PACKAGES, *libraries}, *mode, "--variant=extract", "--arch=arm64")
-    command.append('--setup-hook=mkdir -p "$1/usr/lib" "$1/usr/bin" "$1/usr/sbin"; ln -s usr/lib usr/bin usr/sbin "$1"')
+    command = _mmdebstrap(suite, {*_ARM64_PACKAGES, *_library_packages()}, *mode, "--variant=extract", "--arch=arm64")
+    command.append(_MERGED_USR)
     relative = 'ln -sfrT "$0$(readlink "$1")" "$1"'
     command.append(f"--extract-hook=find \"$1\" -type l -lname '/*' -exec sh -c '{relative}' \"$1\" {{}} ';'")
     command += [suite, "root", f"deb {_mirror()} {suite} main"]
-    return _Recipe(f"arm64-{suite}", suite, "main/binary-arm64/Release", command)
+    return _Recipe(f"arm64-{suite}", suite, _ARM64_INDEX, command)
 
 
 def _build_packages() -> list[str]:
     return subprocess.run([DEPS, "--list"], text=True, capture_output=True, check=True).stdout.split()
+
+
+def _library_packages() -> set[str]:
+    return {package for package in _build_packages() if package.endswith("-dev")}
 
 
 def _mmdebstrap(suite: str, packages: set[str], *options: str) -> list[str]:
@@ -183,7 +207,7 @@ def _mmdebstrap(suite: str, packages: set[str], *options: str) -> list[str]:
 def _make(recipe: _Recipe, directory: str) -> None:
     if shutil.which(recipe.command[0]) is None:
         raise CannotBeHad(f"{recipe.command[0]} is not installed; `make deps-vm` as root installs it")
-    _ask_mirror(f"{recipe.suite}/{recipe.index}")
+    _ask_mirror(f"{recipe.suite.removeprefix(_ARM64)}/{recipe.index}")
     print(f"vm: making the image {recipe.name} in {directory}", file=sys.stderr, flush=True)
     partial = f"{directory}.{os.getpid()}"
     try:

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // agent: process 1 of a guest. A program of its own, because here every start of a shell costs more than most tests do.
 //
-//     agent NAME                 takes commands on the second serial line, for ever
+//     agent NAME LINE            takes commands on the serial line, ttyS1 for example, for ever
 //     agent await-port PORT SECONDS     waits until something here listens on a TCP port
 //
 // Each line is `run N` or `kill N`, and is answered with `N`. In /lab/NAME, N.command is what to run: texts that each
@@ -175,17 +175,17 @@ private:
             commands.kill(number);
         number += '\n';
         if (write(descriptor_, number.data(), number.size()) < 0)
-            std::perror("agent: ttyS1");
+            std::perror("agent: the serial line");
     }
 
     int descriptor_;
     std::string pending_;
 };
 
-[[noreturn]] void serve(const std::string& name) {
-    const int serial = open("/dev/ttyS1", O_RDWR | O_CLOEXEC | O_NOCTTY);
+[[noreturn]] void serve(const std::string& name, const std::string& line_name) {
+    const int serial = open(("/dev/" + line_name).c_str(), O_RDWR | O_CLOEXEC | O_NOCTTY);
     if (serial < 0)
-        give_up("agent: /dev/ttyS1", 1);
+        give_up("agent: the serial line", 1);
     sigset_t children;
     sigemptyset(&children);
     sigaddset(&children, SIGCHLD);
@@ -244,8 +244,8 @@ int main(int count, char** arguments) {
     const Texts words(arguments + 1, arguments + count);
     if (words.size() == 3 && words[0] == "await-port")
         return await_port(static_cast<unsigned>(std::stoul(words[1])), std::stoi(words[2]));
-    if (words.size() == 1)
-        serve(words[0]);
-    std::fputs("usage: agent NAME | agent await-port PORT SECONDS\n", stderr);
+    if (words.size() == 2)
+        serve(words[0], words[1]);
+    std::fputs("usage: agent NAME LINE | agent await-port PORT SECONDS\n", stderr);
     return 2;
 }
