@@ -43,7 +43,7 @@ CONFINED = (
 )
 _EXPIRED = ("testing", "sid", "unstable")  # a mirror's copy of these is soon older than their Release files allow
 # Before a suite's name: the suite for aarch64, whose guests QEMU emulates.
-_ARM64 = "arm64-"
+ARM64 = "arm64-"
 # Beside the libraries that the project is built with, for aarch64. Slurm's plugins say where they are.
 _ARM64_PACKAGES = "libc6-dev libstdc++6 libgtest-dev slurm-wlm-basic-plugins".split()
 _NOT_UNPACKED = ("/usr/share/man/*", "/usr/share/doc/*", "/usr/share/locale/*", "/usr/share/info/*")
@@ -89,7 +89,7 @@ class Image:
 
     @property
     def is_arm64(self) -> bool:
-        return self.suite.startswith(_ARM64)
+        return self.suite.startswith(ARM64)
 
     @property
     def root(self) -> str:
@@ -120,7 +120,10 @@ def cache_directory(*names: str) -> str:
 
 def get_image(suite: str) -> Image:
     """What guests of the suite boot; of its aarch64 if the suite is named arm64-SUITE."""
-    return _get(_arm64_guest_recipe(suite) if suite.startswith(_ARM64) else _guest_recipe(suite))
+    if not suite.startswith(ARM64):
+        return _get(_guest_recipe(suite))
+    need("qemu-system-aarch64", "deps-arm64")
+    return _get(_arm64_guest_recipe(suite))
 
 
 def get_packaging_root(suite: str) -> Image:
@@ -131,7 +134,13 @@ def get_packaging_root(suite: str) -> Image:
 def get_arm64_libraries(suite: str) -> Image:
     """A root of the suite (with arm64- before its name, or without) for aarch64, to compile and link with: its packages are
     unpacked, but not installed. No program of it has to run for that, and it need not be made by root."""
-    return _get(_arm64_recipe(suite.removeprefix(_ARM64)))
+    return _get(_arm64_recipe(suite.removeprefix(ARM64)))
+
+
+def need(program: str, goal: str) -> None:
+    """`goal` of the Makefile installs it."""
+    if shutil.which(program) is None:
+        raise CannotBeHad(f"{program} is not installed; `make {goal}` as root installs it")
 
 
 def _get(recipe: _Recipe) -> Image:
@@ -163,7 +172,7 @@ def _guest_recipe(suite: str) -> _Recipe:
 def _arm64_guest_recipe(name: str) -> _Recipe:
     """None of its programs can run here, so its packages are unpacked, and a hook does what their scripts would do. The
     project is built elsewhere: get_arm64_libraries()."""
-    suite = name.removeprefix(_ARM64)
+    suite = name.removeprefix(ARM64)
     packages = {"mount", "python3", "slurm-wlm-basic-plugins", *_PACKAGES, *_library_packages()} - {"ccache"}
     command = _mmdebstrap(suite, packages, "--include=?essential", "--mode=root", "--variant=extract", "--arch=arm64", _MERGED_USR)
     command += [f'--extract-hook={hook} "$1" arm64' for hook in (INSTALL_HOOK, HOOK)]
@@ -205,9 +214,8 @@ def _mmdebstrap(suite: str, packages: set[str], *options: str) -> list[str]:
 
 
 def _make(recipe: _Recipe, directory: str) -> None:
-    if shutil.which(recipe.command[0]) is None:
-        raise CannotBeHad(f"{recipe.command[0]} is not installed; `make deps-vm` as root installs it")
-    _ask_mirror(f"{recipe.suite.removeprefix(_ARM64)}/{recipe.index}")
+    need(recipe.command[0], "deps-vm")
+    _ask_mirror(f"{recipe.suite.removeprefix(ARM64)}/{recipe.index}")
     print(f"vm: making the image {recipe.name} in {directory}", file=sys.stderr, flush=True)
     partial = f"{directory}.{os.getpid()}"
     try:

@@ -10,8 +10,10 @@ import platform
 import shutil
 import subprocess
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 
 from images import (
+    ARM64,
     CHECKOUT,
     CONFINED,
     DEFAULT_SUITES,
@@ -22,6 +24,7 @@ from images import (
     get_arm64_libraries,
     get_image,
     get_packaging_root,
+    need,
 )
 from state import TestBedError
 
@@ -33,7 +36,7 @@ _TEST_PROGRAMS = ("owners", "verbs-pair")
 
 
 def build_folder(suite: str) -> str:
-    return ARM64_BUILD if suite.startswith("arm64-") else os.path.join(CHECKOUT, "build-vm", suite)
+    return ARM64_BUILD if suite.startswith(ARM64) else os.path.join(CHECKOUT, "build-vm", suite)
 
 
 def prepare(suites: list[str]) -> None:
@@ -77,8 +80,7 @@ def _build_arm64(libraries: Image, destination: str | None) -> None:
 def configure_arm64(libraries: Image) -> None:
     """-O1 without -g compiles in half the time, and is as good as any for the tests. With it g++ 12 for aarch64 takes a
     string that grows by += for one written beyond its end (tools/run/output/output.cpp)."""
-    if shutil.which(f"{_ARM64_HOST}-g++") is None:
-        raise CannotBeHad(f"{_ARM64_HOST}-g++ is not installed; `make deps-arm64` as root installs it")
+    need(f"{_ARM64_HOST}-g++", "deps-arm64")
     os.makedirs(ARM64_BUILD, exist_ok=True)
     forget_other_image(ARM64_BUILD, libraries)
     link = os.path.join(ARM64_BUILD, "root")  # for who runs `tests/arm64/emulated build-arm64/root PROGRAM` by hand, too
@@ -92,6 +94,13 @@ def configure_arm64(libraries: Image) -> None:
     )
     if result.returncode != 0:
         raise TestBedError(f"configure failed:\n{result.stdout[-4000:]}")
+    with open(os.path.join(ARM64_BUILD, "config.mk"), encoding="utf-8") as file:
+        if "HAVE_IBVERBS = yes\n" not in file.readlines():
+            _forget_configuration(ARM64_BUILD)
+            raise CannotBeHad(
+                f"this machine's {_ARM64_HOST}-g++ cannot link with {libraries.suite}'s libraries (build-arm64/config.log):"
+                " name a release that is not newer than this machine's"
+            )
 
 
 def packages_folder(suite: str) -> str:
@@ -119,10 +128,14 @@ def forget_other_image(folder: str, image: Image) -> None:
         if note.read() == name:
             return
         shutil.rmtree(os.path.join(folder, "build"), ignore_errors=True)
-        if os.path.exists(os.path.join(folder, "config.mk")):
-            os.unlink(os.path.join(folder, "config.mk"))
+        _forget_configuration(folder)
         note.truncate(0)
         note.write(name)
+
+
+def _forget_configuration(folder: str) -> None:
+    with suppress(FileNotFoundError):
+        os.unlink(os.path.join(folder, "config.mk"))
 
 
 def _run(*command: str) -> None:

@@ -10,10 +10,10 @@ import time
 import unittest
 from dataclasses import dataclass
 
-from images import HERE, get_image
+from images import ARM64, HERE, get_image
 from keeper import has_ended, tail
 from lab import Command, Result, start
-from project import run_inside
+from project import build_project, run_inside
 from state import State
 
 VM = os.path.join(HERE, "vm")
@@ -99,8 +99,11 @@ class Lab:
             self.changed = False
 
     def replay(self, tree: str, *arguments: str) -> subprocess.CompletedProcess:
-        """The guests' rdma-nccl, outside of them, on a copied machine."""
-        return run_inside(get_image(self.suite), tree, *arguments)
+        """The guests' rdma-nccl, outside of them, on a copied machine; for those of aarch64 the suite's for x86."""
+        image = get_image(self.suite.removeprefix(ARM64))
+        if image.suite != self.suite:
+            build_project(image)
+        return run_inside(image, tree, *arguments)
 
     def next_port(self) -> int:
         self._port += 1
