@@ -339,7 +339,7 @@ deps-packages: ## install what packaging needs: debhelper, rpm, lintian, ...
 html-doc: ## write the guides and the manual as HTML pages into build/html-doc
 	@$(srcdir)/build-aux/html-doc build/html-doc
 
-deps-arm64: ## install what `make check-arm64` needs: a cross compiler, QEMU, mmdebstrap
+deps-arm64: ## install what `make check-arm64` and guests of aarch64 need: a cross compiler, QEMU, mmdebstrap
 	@$(srcdir)/build-aux/deps --arm64
 
 dist: $(srcdir)/configure ## pack the sources as rdma-nccl-VERSION.tar.gz
