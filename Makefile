@@ -66,7 +66,8 @@ hidden_code := $(shared_code) -fvisibility=hidden -fvisibility-inlines-hidden
 fast := $(if $(filter -Os,$(CXXFLAGS)),lib/nccl_log/% lib/base/text lib/base/cpu_set lib/placement/% lib/topology/distance)
 # Tests are compiled more often than they run: they do without the optimizer. Programs of `make bench` have it: the
 # linker takes inline functions of the C++ library from the first object that has them.
-# (Two checks that come with every access to a member are a quarter of their compile time, with sanitizers.)
+# With sanitizers, two checks that come with every access to a member are a quarter of their compile time: only the
+# commands have them, and the library's inline functions there.
 quick := -O0 -U_FORTIFY_SOURCE $(if $(findstring undefined,$(SANITIZERS)),-fno-sanitize=null -fno-sanitize=alignment)
 is_quick = $(filter-out tests/bench/%,$(filter tests/%,$1))
 code = $(call probes,$1) $(or $(if $(filter lib/%,$1),$(hidden_code)),$(if $(filter plugin/% tests/fake_%,$1),$(shared_code)),-fPIE $(sections) $(if $(is_quick),$(quick))) \
@@ -88,7 +89,7 @@ objects = $(patsubst %.cpp,build/obj/%.o,$(filter $1/%.cpp,$(everything)))
 # with old dates, hence Slurm's number.)
 compiler_version = $(shell $(CXX) --version 2> /dev/null | head -n 1)
 slurm_number = $(shell grep -hs 'define SLURM_VERSION_NUMBER' $(SLURM_PREFIX)/include/slurm/slurm*.h)
-build/flags: text = $(compiler_version) $(CXX) $(PRECOMPILED) $(fast) $(cppflags) $(cuda_flags) $(cxxflags) $(hidden_code) $(ldflags) $(own_cxx_library) $(LIBS) $(slurm_number)
+build/flags: text = $(compiler_version) $(CXX) $(PRECOMPILED) $(fast) $(quick) $(cppflags) $(cuda_flags) $(cxxflags) $(hidden_code) $(ldflags) $(own_cxx_library) $(LIBS) $(slurm_number)
 build/sources: text = $(everything)
 build/flags build/sources: FORCE
 	@mkdir -p $(@D)

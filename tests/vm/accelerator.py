@@ -11,6 +11,7 @@ import os
 import subprocess
 
 from images import Image, cache_directory
+from state import TestBedError
 
 CHOICES = ("auto", "kvm", "tcg")
 _PATIENCE = 5  # seconds; with a KVM that works it takes one
@@ -19,6 +20,8 @@ _PATIENCE = 5  # seconds; with a KVM that works it takes one
 def choose_accelerator(wanted: str, kernel: Image) -> str:
     """As QEMU's -accel names it."""
     if kernel.is_arm64:
+        if wanted == "kvm":
+            raise TestBedError("--accel kvm: guests of aarch64 are emulated here")
         return "tcg"
     if wanted == "auto":
         wanted = "kvm" if os.access("/dev/kvm", os.R_OK | os.W_OK) and _kvm_works(kernel) else "tcg"

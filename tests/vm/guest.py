@@ -98,7 +98,8 @@ def _x86_machine(accelerator: str) -> list[str]:
 
 def _arm64_machine() -> list[str]:
     """Interrupts of many virtio devices need an ITS, which comes with a GIC of version 3. Pointer authentication, which newer
-    processors than this one have, takes much time to emulate."""
+    processors than this one have, takes much time to emulate. One thread for all CPUs, as on x86: more of them do not
+    make a guest quicker, where there are as many guests as CPUs."""
     return ["qemu-system-aarch64", "-machine", "virt,gic-version=3", "-accel", "tcg,thread=single", "-cpu", "neoverse-n1"]
 
 

@@ -3,7 +3,8 @@
 
 Such a directory is the guests' root and the place where the project is built for them: with Slurm, munge and the RDMA
 programs, a compiler with the project's packages, and the suite's kernel with an initramfs for roots on 9p. Guests and
-builds only read it. tests/arm64 has its libraries from here too, of a suite for aarch64.
+builds only read it. Guests of aarch64 have such a root too; the project is cross-compiled for them and for tests/arm64,
+with the libraries of another root.
 """
 
 from __future__ import annotations
@@ -44,6 +45,7 @@ CONFINED = (
 _EXPIRED = ("testing", "sid", "unstable")  # a mirror's copy of these is soon older than their Release files allow
 # Before a suite's name: the suite for aarch64, whose guests QEMU emulates.
 ARM64 = "arm64-"
+ARM64_HOST = "aarch64-linux-gnu"  # as configure and the cross compiler name it
 # Beside the libraries that the project is built with, for aarch64. Slurm's plugins say where they are.
 _ARM64_PACKAGES = "libc6-dev libstdc++6 libgtest-dev slurm-wlm-basic-plugins".split()
 _NOT_UNPACKED = ("/usr/share/man/*", "/usr/share/doc/*", "/usr/share/locale/*", "/usr/share/info/*")
@@ -123,7 +125,14 @@ def get_image(suite: str) -> Image:
     if not suite.startswith(ARM64):
         return _get(_guest_recipe(suite))
     need("qemu-system-aarch64", "deps-arm64")
+    need(f"{ARM64_HOST}-g++", "deps-arm64")
     return _get(_arm64_guest_recipe(suite))
+
+
+def check_kernel(suite: str, kernel: str | None) -> None:
+    """Fails if guests of the suite cannot boot that suite's kernel."""
+    if kernel and kernel.startswith(ARM64) != suite.startswith(ARM64):
+        raise TestBedError(f"--kernel {kernel} is not for guests of {suite}: either both begin with {ARM64}, or none does")
 
 
 def get_packaging_root(suite: str) -> Image:
@@ -134,6 +143,7 @@ def get_packaging_root(suite: str) -> Image:
 def get_arm64_libraries(suite: str) -> Image:
     """A root of the suite (with arm64- before its name, or without) for aarch64, to compile and link with: its packages are
     unpacked, but not installed. No program of it has to run for that, and it need not be made by root."""
+    need(f"{ARM64_HOST}-g++", "deps-arm64")
     return _get(_arm64_recipe(suite.removeprefix(ARM64)))
 
 

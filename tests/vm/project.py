@@ -13,7 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 
 from images import (
-    ARM64,
+    ARM64_HOST,
     CHECKOUT,
     CONFINED,
     DEFAULT_SUITES,
@@ -24,27 +24,26 @@ from images import (
     get_arm64_libraries,
     get_image,
     get_packaging_root,
-    need,
 )
 from state import TestBedError
 
 _BUILD = os.path.join(HERE, "build-project")
 _BUILD_PACKAGES = os.path.join(HERE, "build-packages")
-ARM64_BUILD = os.path.join(CHECKOUT, "build-arm64")
-_ARM64_HOST = "aarch64-linux-gnu"
 _TEST_PROGRAMS = ("owners", "verbs-pair")
 
 
 def build_folder(suite: str) -> str:
-    return ARM64_BUILD if suite.startswith(ARM64) else os.path.join(CHECKOUT, "build-vm", suite)
+    return os.path.join(CHECKOUT, "build-vm", suite)
 
 
-def prepare(suites: list[str]) -> None:
-    """Images and builds of all suites. Images come two at a time: most of that is waiting for one program."""
+def prepare(suites: list[str], kernel: str | None = None) -> None:
+    """Images and builds of all suites, and the image of the kernel's. Images come two at a time: most of that is waiting
+    for one program."""
     with ThreadPoolExecutor(max_workers=2) as pool:
-        images = list(pool.map(get_image, suites))
+        images = list(pool.map(get_image, dict.fromkeys([*suites, *([kernel] if kernel else [])])))
     for image in images:
-        build_project(image)
+        if image.suite in suites:
+            build_project(image)
 
 
 def build_project(image: Image, destination: str | None = None) -> str:
@@ -56,7 +55,7 @@ def build_project(image: Image, destination: str | None = None) -> str:
         fcntl.flock(lock, fcntl.LOCK_EX)
         _run("make", "-C", CHECKOUT, "configure")  # the suite's builds only read the checkout
         if image.is_arm64:
-            _build_arm64(get_arm64_libraries(image.suite), destination)
+            _build_arm64(folder, get_arm64_libraries(image.suite), destination)
         else:
             forget_other_image(folder, image)
             precompiled = "yes" if image.suite == DEFAULT_SUITES[0] else "no"  # one of them finds missing includes
@@ -69,37 +68,35 @@ def build_project(image: Image, destination: str | None = None) -> str:
     return folder
 
 
-def _build_arm64(libraries: Image, destination: str | None) -> None:
-    configure_arm64(libraries)
-    make = ("make", "-C", ARM64_BUILD, f"-j{os.cpu_count()}")
+def _build_arm64(folder: str, libraries: Image, destination: str | None) -> None:
+    configure_arm64(folder, libraries)
+    make = ("make", "-C", folder, f"-j{os.cpu_count()}")
     _run(*make, "all", *(f"build/tests/{name}" for name in _TEST_PROGRAMS))
     if destination:
         _run(*make, "install", f"DESTDIR={destination}")
 
 
-def configure_arm64(libraries: Image) -> None:
+def configure_arm64(folder: str, libraries: Image) -> None:
     """-O1 without -g compiles in half the time, and is as good as any for the tests. With it g++ 12 for aarch64 takes a
     string that grows by += for one written beyond its end (tools/run/output/output.cpp)."""
-    need(f"{_ARM64_HOST}-g++", "deps-arm64")
-    os.makedirs(ARM64_BUILD, exist_ok=True)
-    forget_other_image(ARM64_BUILD, libraries)
-    link = os.path.join(ARM64_BUILD, "root")  # for who runs `tests/arm64/emulated build-arm64/root PROGRAM` by hand, too
+    forget_other_image(folder, libraries)
+    link = os.path.join(folder, "root")  # for who runs `tests/arm64/emulated build-arm64/root PROGRAM` by hand, too
     subprocess.run(["ln", "-sfT", libraries.root, link], check=True)
-    if os.path.exists(os.path.join(ARM64_BUILD, "config.mk")):
+    if os.path.exists(os.path.join(folder, "config.mk")):
         return
-    command = [os.path.join(CHECKOUT, "configure"), f"--build={platform.machine()}-linux-gnu", f"--host={_ARM64_HOST}"]
+    command = [os.path.join(CHECKOUT, "configure"), f"--build={platform.machine()}-linux-gnu", f"--host={ARM64_HOST}"]
     command += [f"--with-sysroot={link}", "--prefix=/usr", "--sysconfdir=/etc", "CXXFLAGS=-O1 -Wno-error=array-bounds"]
     result = subprocess.run(
-        command, cwd=ARM64_BUILD, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False
+        command, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False
     )
     if result.returncode != 0:
         raise TestBedError(f"configure failed:\n{result.stdout[-4000:]}")
-    with open(os.path.join(ARM64_BUILD, "config.mk"), encoding="utf-8") as file:
+    with open(os.path.join(folder, "config.mk"), encoding="utf-8") as file:
         if "HAVE_IBVERBS = yes\n" not in file.readlines():
-            _forget_configuration(ARM64_BUILD)
+            _forget_configuration(folder)
             raise CannotBeHad(
-                f"this machine's {_ARM64_HOST}-g++ cannot link with {libraries.suite}'s libraries (build-arm64/config.log):"
-                " name a release that is not newer than this machine's"
+                f"this machine's {ARM64_HOST}-g++ cannot link with the libraries of {libraries.suite}; take a release that"
+                f" is not newer than this machine's. What it said is in {folder}/config.log"
             )
 
 
@@ -107,8 +104,8 @@ def packages_folder(suite: str) -> str:
     return os.path.join(CHECKOUT, "build-vm", suite, "packages")
 
 
-def prepare_packages(suites: list[str]) -> None:
-    """Images of all suites, and the project's Debian packages, built by each suite's own tools for its Slurm. Left as they
+def prepare_packages(suites: list[str], kernel: str | None = None) -> None:
+    """Images of all suites and of the kernel's, and the project's Debian packages, built by each suite's own tools for its Slurm. Left as they
     are where the sources are."""
     for suite in suites:
         image, root, folder = get_image(suite), get_packaging_root(suite), packages_folder(suite)

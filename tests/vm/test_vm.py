@@ -9,6 +9,7 @@ import signal
 import subprocess
 import tempfile
 
+from images import ARM64
 from leftovers import eventually, host_state, processes_naming
 from testbed import PATIENCE, VM, LabTest
 
@@ -94,7 +95,9 @@ class Tool(LabTest):
         self.assertEqual(host_state(), before)
 
     def test_wrong_use(self):
-        for arguments in (["--nodes", "0"], ["--rails", "99"], ["--owner", "999999999"], ["--dir", "/"]):
+        kernel = "bookworm" if self.lab.suite.startswith(ARM64) else f"{ARM64}bookworm"
+        wrong = (["--nodes", "0"], ["--rails", "99"], ["--owner", "999999999"], ["--dir", "/"], ["--kernel", kernel])
+        for arguments in wrong:
             command = [VM, "up", "--bare", "--suite", self.lab.suite, *arguments]
             done = subprocess.run(command, text=True, capture_output=True, check=False)
             self.assertEqual(done.returncode, 1, arguments)

@@ -183,9 +183,10 @@ private:
 };
 
 [[noreturn]] void serve(const std::string& name, const std::string& line_name) {
-    const int serial = open(("/dev/" + line_name).c_str(), O_RDWR | O_CLOEXEC | O_NOCTTY);
+    const std::string path = "/dev/" + line_name;
+    const int serial = open(path.c_str(), O_RDWR | O_CLOEXEC | O_NOCTTY);
     if (serial < 0)
-        give_up("agent: the serial line", 1);
+        give_up("agent: " + path, 1);
     sigset_t children;
     sigemptyset(&children);
     sigaddset(&children, SIGCHLD);
