@@ -105,8 +105,10 @@ def packages_folder(suite: str) -> str:
 
 
 def prepare_packages(suites: list[str], kernel: str | None = None) -> None:
-    """Images of all suites and of the kernel's, and the project's Debian packages, built by each suite's own tools for its Slurm. Left as they
-    are where the sources are."""
+    """Images of all suites and of the kernel's, and the project's Debian packages, built by each suite's own tools for its
+    Slurm. Left as they are where the sources are."""
+    if kernel:
+        os.close(get_image(kernel).in_use)
     for suite in suites:
         image, root, folder = get_image(suite), get_packaging_root(suite), packages_folder(suite)
         os.makedirs(folder, exist_ok=True)
