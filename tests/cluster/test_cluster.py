@@ -21,6 +21,7 @@ sys.path[:0] = [HERE, os.path.join(os.path.dirname(HERE), "common")]
 
 from boot import Init  # noqa: E402
 from layout import _as_gateway, make_cluster  # noqa: E402
+from memory import MEMORY  # noqa: E402
 from leftovers import eventually, host_state, processes_naming  # noqa: E402
 from state import TestBedError  # noqa: E402
 
@@ -125,7 +126,7 @@ class OneCluster(unittest.TestCase):
 
     def test_generated_proc_net_is_the_kernels(self):
         for node, fabric, index in (("n01", "nine-hca", 0), ("n02", "bond", 1)):
-            with tempfile.TemporaryDirectory() as directory:
+            with tempfile.TemporaryDirectory(dir=MEMORY) as directory:
                 generated = os.path.join(directory, "tree")
                 subprocess.run([MKTREE, fabric, "--node", str(index), "--out", generated], check=True)
                 kernels = self.root(node)
@@ -391,7 +392,7 @@ class Descriptions(unittest.TestCase):
 
     def test_gids_of_the_nine_hca_node(self):
         addresses = ["10.0.60.3"] + [f"25.11.128.{2 + 32 * rail}" for rail in range(8)]
-        with tempfile.TemporaryDirectory() as directory:
+        with tempfile.TemporaryDirectory(dir=MEMORY) as directory:
             subprocess.run([MKTREE, "nine-hca", "--out", f"{directory}/t"], check=True)
             for number, address in enumerate(addresses):
                 port = f"{directory}/t/sys/class/infiniband/mlx5_{number}/ports/1"
