@@ -99,7 +99,7 @@ Fabric read_fabric(const SysRoot& root, const UnresponsiveHcas& unresponsive, Gi
 
 // Places in the PCI tree.
 
-std::vector<std::string_view> pci_ancestors(std::string_view path) {
+PciAncestors pci_ancestors(std::string_view path) {
     auto parts = split(path, '/');
     parts.erase(parts.begin(), std::ranges::find_if(parts, is_pci_host_bridge));
     if (!parts.empty()) {
@@ -135,20 +135,18 @@ CpuSet read_local_cpus(const Directory& function) {
     return CpuSet::parse_list(function.read("local_cpulist").value_or("")).value_or(CpuSet());
 }
 
-std::size_t common_pci_ancestors(std::string_view path_a, std::string_view path_b) {
-    const auto a = pci_ancestors(path_a);
-    const auto b = pci_ancestors(path_b);
+std::size_t common_pci_ancestors(const PciAncestors& a, const PciAncestors& b) {
     const auto differ = std::mismatch(a.begin(), a.end(), b.begin(), b.end());
     return static_cast<std::size_t>(differ.first - a.begin());
 }
 
-std::optional<unsigned> switches_between(std::string_view path_a, std::string_view path_b) {
-    const std::size_t common = common_pci_ancestors(path_a, path_b);
+std::optional<unsigned> switches_between(const PciAncestors& a, const PciAncestors& b) {
+    const std::size_t common = common_pci_ancestors(a, b);
     if (common < 2) {
         return std::nullopt;
     }
-    const std::size_t below_a = pci_ancestors(path_a).size() - common;
-    const std::size_t below_b = pci_ancestors(path_b).size() - common;
+    const std::size_t below_a = a.size() - common;
+    const std::size_t below_b = b.size() - common;
     if (below_a == 0 && below_b == 0) {
         return 0;
     }
@@ -165,7 +163,7 @@ std::string root_port_of(std::string_view path) {
 }
 
 bool share_pcie_switch(std::string_view path_a, std::string_view path_b) {
-    return common_pci_ancestors(path_a, path_b) >= 2;
+    return common_pci_ancestors(pci_ancestors(path_a), pci_ancestors(path_b)) >= 2;
 }
 
 } // namespace rdma_nccl

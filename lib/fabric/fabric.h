@@ -208,14 +208,15 @@ CpuSet read_local_cpus(const Directory& function);
 
 /// Returns the host bridge, the root port and the switch ports above the function, as parts of `path`. Ignores what
 /// precedes the first host bridge (an ACPI or VMBus node of a virtual machine): all devices have it in common.
-std::vector<std::string_view> pci_ancestors(std::string_view path);
+using PciAncestors = std::vector<std::string_view>;
+PciAncestors pci_ancestors(std::string_view path);
 
-/// Counts the pci_ancestors() that two functions have in common; 0 if their host bridges differ or are unknown.
-std::size_t common_pci_ancestors(std::string_view path_a, std::string_view path_b);
+/// Counts the ancestors that two functions have in common; 0 if their host bridges differ or are unknown.
+std::size_t common_pci_ancestors(const PciAncestors& a, const PciAncestors& b);
 
 /// Counts the PCIe switches between two functions below the same root port; 0 on the same link (functions of one card).
 /// Returns nullopt if they meet at the host bridge or above, or a path is unknown.
-std::optional<unsigned> switches_between(std::string_view path_a, std::string_view path_b);
+std::optional<unsigned> switches_between(const PciAncestors& a, const PciAncestors& b);
 
 /// Returns the path from the host bridge to the root port above the function, or only the host bridge for a function
 /// directly on it. Empty when there is none.

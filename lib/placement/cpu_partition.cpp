@@ -86,7 +86,7 @@ std::vector<Domain> domains_of(const Topology& topology, const std::vector<Unit>
 class CpuSharing {
 public:
     CpuSharing(const Topology& topology, const std::vector<Unit>& units, std::span<const RankDevices> ranks)
-        : topology_(topology), domains_(domains_of(topology, units, ranks)),
+        : distances_(topology), domains_(domains_of(topology, units, ranks)),
           wanted_(std::clamp<std::size_t>(units.size() / ranks.size(), 1, enough_cores)) {
         for (const auto& devices : ranks) {
             auto& rank = ranks_.emplace_back();
@@ -135,7 +135,7 @@ private:
     };
 
     [[nodiscard]] Distance distance(const std::optional<Place>& device, const Domain& domain) const {
-        return device ? distance_to_cpus(*device, domain.units.front()->cpus, topology_) : Distance::Unknown;
+        return device ? distances_.to_cpus(*device, domain.units.front()->cpus) : Distance::Unknown;
     }
 
     /// The ranks, sorted by the distance to their nearest domain.
@@ -217,7 +217,7 @@ private:
         return shares;
     }
 
-    const Topology& topology_;
+    Distances distances_;
     std::vector<Domain> domains_;
     std::vector<Rank> ranks_;
     std::size_t wanted_; ///< units for each rank: its fair share, but not more than enough

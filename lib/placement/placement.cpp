@@ -20,10 +20,11 @@ GpuNumbers identity(std::size_t count) {
 }
 
 std::vector<std::vector<unsigned>> costs_of(const PlacementFacts& facts) {
+    const Distances distances(facts.topology);
     return mapped(facts.masks, [&](const CpuSet& mask) {
         return mapped(facts.gpus, [&](const Place& gpu) {
             // A GPU at an unknown place is no reason to change the order: count it as far.
-            return static_cast<unsigned>(std::min(distance_to_cpus(gpu, mask, facts.topology), Distance::Other));
+            return static_cast<unsigned>(std::min(distances.to_cpus(gpu, mask), Distance::Other));
         });
     });
 }
@@ -79,10 +80,10 @@ std::string ranks_text(const std::vector<std::size_t>& ranks) {
 
 class Planner {
 public:
-    explicit Planner(const PlacementFacts& facts) : facts_(facts) {}
+    explicit Planner(const PlacementFacts& facts) : facts_(facts), distances_(facts.topology) {}
 
     Placement plan() {
-        placement_.gpu_to_hca = distances_to_hcas(facts_.gpus, facts_.hcas, facts_.topology);
+        placement_.gpu_to_hca = distances_.to_hcas(facts_.gpus, facts_.hcas);
         placement_.nearness_known = nearness_known(placement_.gpu_to_hca);
         placement_.gpu_order = better_order(facts_);
         const auto order = placement_.gpu_order.empty() ? identity(facts_.gpus.size()) : placement_.gpu_order;
@@ -101,7 +102,7 @@ public:
             rank.cores = facts_.topology.count_cores(rank.cpus);
             rank.memory_node = memory_node(rank);
             if (const auto gpu = gpu_of(rank)) {
-                rank.gpu_to_cpus = distance_to_cpus(*gpu, rank.cpus, facts_.topology);
+                rank.gpu_to_cpus = distances_.to_cpus(*gpu, rank.cpus);
             }
         }
         order_hcas_of_ranks(false);
@@ -127,7 +128,7 @@ private:
             auto& row = table.emplace_back();
             for (std::size_t hca = 0; hca < facts_.hcas.size(); ++hca) {
                 row.push_back(with_gpu ? placement_.gpu_to_hca[rank.gpus.front()][hca]
-                                       : HcaDistance(distance_to_cpus(facts_.hcas[hca], rank.cpus, facts_.topology)));
+                                       : HcaDistance(distances_.to_cpus(facts_.hcas[hca], rank.cpus)));
             }
         }
         auto orders = order_hcas(table);
@@ -225,6 +226,7 @@ private:
     }
 
     const PlacementFacts& facts_;
+    const Distances distances_;
     Placement placement_;
 };
 

@@ -199,9 +199,10 @@ LayerWeight weigh(const Fabric& fabric, const Ports& remaining, LinkLayer layer)
     const auto ports = selected(remaining, [&](const PortCandidate* port) { return port->port->link_layer == layer; });
     LayerWeight weight;
     for (const auto& gpu : fabric.gpus) {
+        const auto above = pci_ancestors(gpu.pci_path);
         std::size_t nearest = 0;
         for (const PortCandidate* const port : ports) {
-            nearest = std::max(nearest, common_pci_ancestors(pci_path_of(fabric, *port->hca), gpu.pci_path));
+            nearest = std::max(nearest, common_pci_ancestors(pci_ancestors(pci_path_of(fabric, *port->hca)), above));
         }
         weight.nearness += nearest;
     }

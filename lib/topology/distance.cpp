@@ -46,51 +46,6 @@ Place place(const std::string& pci_path, const CpuSet& local, const std::optiona
     return result;
 }
 
-/// Finds the packages that a device is near to once, however many others it is compared with. Holds the addresses of
-/// devices, which must outlive it.
-class Distances {
-public:
-    explicit Distances(const Topology& topology) : topology_(topology) {}
-
-    Distance to_cpus(const Place& device, const CpuSet& cpus) {
-        if (device.cpus.empty() || cpus.empty()) {
-            return Distance::Unknown;
-        }
-        if (device.cpus.contains(cpus)) {
-            return Distance::SameNuma;
-        }
-        return topology_.packages == 0              ? Distance::OtherNuma
-               : packages_of(device).contains(cpus) ? Distance::SamePackage
-                                                    : Distance::Other;
-    }
-
-    Distance between(const Place& a, const Place& b) {
-        if (const auto switches = switches_between(a.pci_path, b.pci_path)) {
-            return *switches == 0   ? Distance::SameDevice
-                   : *switches == 1 ? Distance::OneSwitch
-                                    : Distance::SeveralSwitches;
-        }
-        if (common_pci_ancestors(a.pci_path, b.pci_path) > 0) {
-            return Distance::HostBridge;
-        }
-        // The result depends on the direction: one of them may be near only a part of the CPUs that the other is near
-        // to.
-        return std::min(to_cpus(a, b.cpus), to_cpus(b, a.cpus));
-    }
-
-private:
-    const CpuSet& packages_of(const Place& device) {
-        const auto [found, is_new] = packages_.try_emplace(&device);
-        if (is_new) {
-            found->second = topology_.packages_of(device.cpus);
-        }
-        return found->second;
-    }
-
-    const Topology& topology_;
-    std::map<const Place*, CpuSet> packages_;
-};
-
 constexpr std::size_t no_hca = static_cast<std::size_t>(-1);
 
 /// Gives each device one of its nearest HCAs, with as few devices per HCA as possible. This is bipartite matching by
@@ -199,25 +154,66 @@ Place place_of(const Hca& hca, const Topology& topology) {
     return place(hca.pci_path, hca.local_cpus, hca.numa_node, topology);
 }
 
-Distance distance_between(const Place& a, const Place& b, const Topology& topology) {
-    return Distances(topology).between(a, b);
+Distances::Distances(const Topology& topology) : packages_(topology.packages) {
+    for (const auto& core : topology.cores) {
+        if (core.package < packages_.size()) {
+            packages_[core.package] |= core.cpus;
+        }
+    }
 }
 
-Distance distance_to_cpus(const Place& device, const CpuSet& cpus, const Topology& topology) {
-    return Distances(topology).to_cpus(device, cpus);
+CpuSet Distances::packages_of(const CpuSet& cpus) const {
+    CpuSet result;
+    for (const auto& package : packages_) {
+        if (package.intersects(cpus)) {
+            result |= package;
+        }
+    }
+    return result;
 }
 
-DistanceTable distances_to_hcas(std::span<const Place> devices, std::span<const Place> hcas, const Topology& topology) {
-    Distances distances(topology);
-    return mapped(devices, [&](const Place& device) {
-        return mapped(hcas, [&](const Place& hca) {
-            HcaDistance result = distances.between(device, hca);
-            if (result.distance == Distance::SeveralSwitches) {
-                result.bridges = static_cast<unsigned>(pci_ancestors(device.pci_path).size() -
-                                                       common_pci_ancestors(device.pci_path, hca.pci_path));
-            }
-            return result;
-        });
+Distance Distances::to_cpus(const Place& device, const CpuSet& cpus) const {
+    if (device.cpus.empty() || cpus.empty()) {
+        return Distance::Unknown;
+    }
+    if (device.cpus.contains(cpus)) {
+        return Distance::SameNuma;
+    }
+    return packages_.empty()                         ? Distance::OtherNuma
+           : packages_of(device.cpus).contains(cpus) ? Distance::SamePackage
+                                                     : Distance::Other;
+}
+
+struct Distances::Located {
+    explicit Located(const Place& device) : place(device), above(pci_ancestors(device.pci_path)) {}
+
+    const Place& place;
+    std::vector<std::string_view> above;
+};
+
+HcaDistance Distances::between(const Located& a, const Located& b) const {
+    const std::size_t common = common_pci_ancestors(a.above, b.above);
+    if (const auto switches = switches_between(a.above, b.above)) {
+        if (*switches > 1) {
+            return {Distance::SeveralSwitches, static_cast<unsigned>(a.above.size() - common)};
+        }
+        return *switches == 0 ? Distance::SameDevice : Distance::OneSwitch;
+    }
+    if (common > 0) {
+        return Distance::HostBridge;
+    }
+    // The result depends on the direction: one of them may be near only a part of the CPUs that the other is near to.
+    return std::min(to_cpus(a.place, b.place.cpus), to_cpus(b.place, a.place.cpus));
+}
+
+HcaDistance Distances::between(const Place& a, const Place& b) const {
+    return between(Located(a), Located(b));
+}
+
+DistanceTable Distances::to_hcas(std::span<const Place> devices, std::span<const Place> hcas) const {
+    const auto locate = [](const Place& place) { return Located(place); };
+    return mapped(mapped(devices, locate), [&, located = mapped(hcas, locate)](const Located& device) {
+        return mapped(located, [&](const Located& hca) { return between(device, hca); });
     });
 }
 

@@ -89,9 +89,11 @@ Result<HwlocMachine> load_machine(const Libhwloc& hwloc, Devices devices, const 
         (void)hwloc.set_components(raw, HWLOC_TOPOLOGY_COMPONENTS_FLAG_BLACKLIST, component);
     }
     set_flags(hwloc, raw);
+    // For any cache hwloc opens ten files of each CPU, for dies one: most of what it takes to read a machine.
     (void)hwloc.set_cache_types_filter(raw, HWLOC_TYPE_FILTER_KEEP_NONE);
-    (void)hwloc.set_type_filter(raw, HWLOC_OBJ_L3CACHE, HWLOC_TYPE_FILTER_KEEP_ALL);
+    (void)hwloc.set_type_filter(raw, HWLOC_OBJ_DIE, HWLOC_TYPE_FILTER_KEEP_NONE);
     if (devices == Devices::Read) {
+        (void)hwloc.set_type_filter(raw, HWLOC_OBJ_L3CACHE, HWLOC_TYPE_FILTER_KEEP_ALL);
         (void)hwloc.set_io_types_filter(raw, HWLOC_TYPE_FILTER_KEEP_IMPORTANT);
     }
     const auto size = static_cast<int>(xml.size() + 1); // with the final NUL
@@ -137,6 +139,46 @@ const NumaNode* plain_node_of(const std::vector<NumaNode>& nodes, const CpuSet& 
         }
     }
     return best;
+}
+
+/// Returns the CPUs that share a CPU's L3 cache (kernel Documentation/ABI/testing/sysfs-devices-system-cpu); nullopt if
+/// it has none.
+std::optional<CpuSet> l3_of(const SysRoot& root, unsigned cpu) {
+    constexpr unsigned most_caches = 10; // as hwloc
+    for (unsigned index = 0; index < most_caches; ++index) {
+        const auto cache = format_text("/sys/devices/system/cpu/cpu{}/cache/index{}", cpu, index);
+        const auto level = root.read(cache + "/level");
+        if (!level) {
+            break;
+        }
+        if (*level == "3") {
+            return CpuSet::parse_list(root.read(cache + "/shared_cpu_list").value_or(""));
+        }
+    }
+    return std::nullopt;
+}
+
+/// Reads one file of each L3 cache, where hwloc reads those of each CPU. Cores without such a cache count as sharing
+/// one with their package. The cores are in hwloc's order, but it does not know which of them share a cache.
+void find_l3_caches(const SysRoot& root, Topology& topology) {
+    constexpr unsigned unknown = static_cast<unsigned>(-1);
+    for (auto& core : topology.cores) {
+        core.l3 = unknown;
+    }
+    unsigned caches = 0;
+    for (auto& core : topology.cores) {
+        if (core.l3 != unknown) {
+            continue;
+        }
+        const auto cpus = l3_of(root, core.cpus.first().value_or(0));
+        for (auto& other : topology.cores) {
+            if (other.l3 == unknown && (cpus ? cpus->intersects(other.cpus) : other.package == core.package)) {
+                other.l3 = caches;
+            }
+        }
+        core.l3 = caches++;
+    }
+    std::ranges::stable_sort(topology.cores, {}, &Core::l3);
 }
 
 /// True for a copied machine whose topology is in a file.
@@ -202,7 +244,11 @@ Result<Topology> read_topology(const SysRoot& root) {
                 return Error{format_text("{}{}: {}", root.path(), topology_file, error.message), error.os_error};
             });
     }
-    return load_below(root, Devices::Leave).map(to_topology);
+    auto topology = load_below(root, Devices::Leave).map(to_topology);
+    if (topology) {
+        find_l3_caches(root, *topology);
+    }
+    return topology;
 }
 
 Result<std::string> export_topology(const SysRoot& root) {

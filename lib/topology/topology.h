@@ -72,22 +72,6 @@ struct Topology {
     [[nodiscard]] const NumaNode* find_numa_node(unsigned number) const {
         return find_by(numa_nodes, &NumaNode::number, number);
     }
-    /// Returns the CPUs of all packages that have one of `cpus`.
-    [[nodiscard]] CpuSet packages_of(const CpuSet& cpus) const {
-        std::vector<bool> wanted(packages);
-        for (const auto& core : cores) {
-            if (core.package < packages && !wanted[core.package] && core.cpus.intersects(cpus)) {
-                wanted[core.package] = true;
-            }
-        }
-        CpuSet result;
-        for (const auto& core : cores) {
-            if (core.package < packages && wanted[core.package]) {
-                result |= core.cpus;
-            }
-        }
-        return result;
-    }
     /// Returns how many cores have a CPU in the set.
     [[nodiscard]] std::size_t count_cores(const CpuSet& cpus) const {
         return static_cast<std::size_t>(
@@ -164,10 +148,6 @@ struct Place {
 Place place_of(const Gpu& gpu, const Topology& topology);
 Place place_of(const Hca& hca, const Topology& topology);
 
-Distance distance_between(const Place& a, const Place& b, const Topology& topology);
-/// Returns the distance to the farthest of the CPUs: SameNuma, SamePackage, OtherNuma, Other or Unknown.
-Distance distance_to_cpus(const Place& device, const CpuSet& cpus, const Topology& topology);
-
 // Which HCAs are near which GPU, and which one each rank takes first.
 
 /// The distance from a device to an HCA, finer than its word: ordered from near to far for that device.
@@ -186,9 +166,28 @@ struct HcaDistance {
     friend constexpr bool operator==(const HcaDistance& a, Distance b) { return a.distance == b; }
 };
 
-/// distances[i][j] is the distance from device i to HCA j.
 using DistanceTable = std::vector<std::vector<HcaDistance>>;
-DistanceTable distances_to_hcas(std::span<const Place> devices, std::span<const Place> hcas, const Topology& topology);
+
+/// The distances in one machine.
+class Distances {
+public:
+    explicit Distances(const Topology& topology);
+
+    /// Returns the distance to the farthest of the CPUs: SameNuma, SamePackage, OtherNuma, Other or Unknown.
+    [[nodiscard]] Distance to_cpus(const Place& device, const CpuSet& cpus) const;
+    [[nodiscard]] HcaDistance between(const Place& a, const Place& b) const;
+    /// distances[i][j] is the distance from device i to HCA j.
+    [[nodiscard]] DistanceTable to_hcas(std::span<const Place> devices, std::span<const Place> hcas) const;
+    /// Returns the CPUs of all packages that have one of `cpus`.
+    [[nodiscard]] CpuSet packages_of(const CpuSet& cpus) const;
+
+private:
+    struct Located; // a place and what is above it
+
+    [[nodiscard]] HcaDistance between(const Located& a, const Located& b) const;
+
+    std::vector<CpuSet> packages_; ///< empty: nothing tells of packages
+};
 
 /// True when the table tells which HCAs are near. False when several devices are equally far from all of several HCAs,
 /// as in virtual machines with a flat PCI tree.

@@ -169,9 +169,10 @@ private:
         if (gpu == nullptr || gpu->cpus.empty()) {
             return {};
         }
+        const rdma_nccl::Distances distances(facts_.topology);
         std::map<Distance, std::vector<CpuSet>> by_distance;
         for (const auto& unit : units) {
-            by_distance[distance_to_cpus(*gpu, unit, facts_.topology)].push_back(unit);
+            by_distance[distances.to_cpus(*gpu, unit)].push_back(unit);
         }
         return by_distance.begin()->second;
     }
@@ -246,9 +247,10 @@ private:
     [[nodiscard]] std::vector<rdma_nccl::HcaDistance> row_of(std::size_t rank) const {
         std::vector<rdma_nccl::HcaDistance> row;
         const auto* gpu = gpu_of(rank);
+        const rdma_nccl::Distances distances(facts_.topology);
         for (const auto& hca : facts_.hcas) {
-            row.push_back(gpu == nullptr ? rdma_nccl::HcaDistance(distance_to_cpus(hca, cpus(rank), facts_.topology))
-                                         : distances_to_hcas({gpu, 1}, {&hca, 1}, facts_.topology).front().front());
+            row.push_back(gpu == nullptr ? rdma_nccl::HcaDistance(distances.to_cpus(hca, cpus(rank)))
+                                         : distances.between(*gpu, hca));
         }
         return row;
     }

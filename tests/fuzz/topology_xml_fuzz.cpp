@@ -29,8 +29,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     for (const auto& hca : machine->fabric.hcas) {
         fuzz::require_plain(hca.name);
         fuzz::require(!hca.ports.empty(), "a port", hca.name);
-        (void)distance_between(place_of(hca, machine->topology),
-                               place_of(machine->fabric.hcas.front(), machine->topology), machine->topology);
+        (void)Distances(machine->topology)
+            .between(place_of(hca, machine->topology), place_of(machine->fabric.hcas.front(), machine->topology));
     }
     return 0;
 }

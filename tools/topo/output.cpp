@@ -152,7 +152,7 @@ DistanceTable between_gpus(const NodePlan& node) {
         const auto* const gpu = gpu_at(node, i);
         places.push_back(gpu == nullptr ? Place() : place_of(*gpu, node.places.topology));
     }
-    return places.size() > most_in_matrix ? DistanceTable() : distances_to_hcas(places, places, node.places.topology);
+    return places.size() > most_in_matrix ? DistanceTable() : Distances(node.places.topology).to_hcas(places, places);
 }
 
 /// How NVLink or XGMI connects two of the GPUs that the ranks see; nullopt: it does not, or that is not known.

@@ -119,10 +119,11 @@ TEST(Pci, CommonAncestorsBeginAtTheHostBridge) {
     const std::string same_switch = "/sys/devices/pci0000:50/0000:50:01.0/0000:51:00.0/0000:52:04.0/0000:56:00.0";
     const std::string same_bridge = "/sys/devices/pci0000:50/0000:50:02.0/0000:60:00.0";
     const std::string elsewhere = "/sys/devices/pci0000:80/0000:80:01.0/0000:81:00.0";
-    EXPECT_EQ(common_pci_ancestors(gpu, same_switch), 3U);
-    EXPECT_EQ(common_pci_ancestors(gpu, same_bridge), 1U);
-    EXPECT_EQ(common_pci_ancestors(gpu, elsewhere), 0U);
-    EXPECT_EQ(common_pci_ancestors(gpu, ""), 0U);
+    const auto above = pci_ancestors(gpu);
+    EXPECT_EQ(common_pci_ancestors(above, pci_ancestors(same_switch)), 3U);
+    EXPECT_EQ(common_pci_ancestors(above, pci_ancestors(same_bridge)), 1U);
+    EXPECT_EQ(common_pci_ancestors(above, pci_ancestors(elsewhere)), 0U);
+    EXPECT_EQ(common_pci_ancestors(above, {}), 0U);
     EXPECT_TRUE(share_pcie_switch(gpu, same_switch));
     EXPECT_FALSE(share_pcie_switch(gpu, same_bridge));
     // A flat virtual machine, and one whose devices all hang below one ACPI node: no nearness.

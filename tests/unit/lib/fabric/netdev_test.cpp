@@ -149,7 +149,7 @@ TEST(DefaultRoutes, TooLongATableIsCutAndSaidSo) {
     Machine machine;
     machine.netdev({.name = "eth0"}).default_route("eth0");
     for (unsigned i = 0; i < 8000; ++i) {
-        machine.address("eth0", "10." + std::to_string(i / 200) + "." + std::to_string(i % 200) + ".1/24");
+        machine.gateway_route("eth0", "10." + std::to_string(i / 200) + "." + std::to_string(i % 200) + ".0/24");
     }
     const Fabric fabric = machine.read();
     EXPECT_EQ(fabric.default_route_netdevs, std::vector<std::string>{"eth0"});

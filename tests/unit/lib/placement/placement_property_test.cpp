@@ -20,12 +20,21 @@ fuzz::PlacedRanks random_machine(unsigned seed) {
     return fuzz::MachineMaker([&random](std::size_t count) { return random() % count; }).make();
 }
 
-TEST(PlacementProperties, HoldForAnyRanksOnAnyMachine) {
-    for (unsigned seed = 0; seed < machines; ++seed) {
+/// In parts, which can be tested at the same time.
+class PlacementPropertiesOf : public testing::TestWithParam<unsigned> {
+protected:
+    static constexpr unsigned parts = 8;
+    static_assert(machines % parts == 0);
+};
+
+TEST_P(PlacementPropertiesOf, AnyRanksOnAnyMachineHold) {
+    for (unsigned seed = GetParam(); seed < machines; seed += parts) {
         const auto machine = random_machine(seed);
         ASSERT_EQ(fuzz::find_fault(machine.facts()), "") << "seed " << seed;
     }
 }
+
+INSTANTIATE_TEST_SUITE_P(Parts, PlacementPropertiesOf, testing::Range(0U, 8U));
 
 bool has_threads(const Topology& topology, const CpuSet& one) {
     return std::any_of(topology.cores.begin(), topology.cores.end(),

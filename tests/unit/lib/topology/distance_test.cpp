@@ -27,15 +27,15 @@ Topology four_nodes() {
 }
 
 Distance between_paths(const std::string& a, const std::string& b) {
-    return distance_between({a, {}}, {b, {}}, four_nodes());
+    return Distances(four_nodes()).between({a, {}}, {b, {}});
 }
 
 Distance between_cpus(std::string_view a, std::string_view b) {
-    return distance_between({"", cpus(a)}, {"", cpus(b)}, four_nodes());
+    return Distances(four_nodes()).between({"", cpus(a)}, {"", cpus(b)});
 }
 
 Distance to_cpus(std::string_view device, std::string_view mask) {
-    return distance_to_cpus({"", cpus(device)}, cpus(mask), four_nodes());
+    return Distances(four_nodes()).to_cpus({"", cpus(device)}, cpus(mask));
 }
 
 TEST(Distance, FunctionsOfOneCardAreTheSameDevice) {
@@ -61,9 +61,9 @@ TEST(Distance, CascadedSwitchesAreSeveral) {
               Distance::SeveralSwitches);
     EXPECT_EQ(between_paths(inner + "/0000:61:00.0/0000:62:00.0", inner + "/0000:61:01.0/0000:63:00.0"),
               Distance::OneSwitch);
-    EXPECT_EQ(switches_between(inner + "/0000:61:00.0/0000:62:00.0",
-                               upstream + "/0000:52:04.0/0000:70:00.0/0000:71:00.0/0000:72:00.0"),
-              3U);
+    const std::string left = inner + "/0000:61:00.0/0000:62:00.0";
+    const std::string right = upstream + "/0000:52:04.0/0000:70:00.0/0000:71:00.0/0000:72:00.0";
+    EXPECT_EQ(switches_between(pci_ancestors(left), pci_ancestors(right)), 3U);
 }
 
 TEST(Distance, RootPortsOfOneBridgeMeetAtTheHostBridge) {
@@ -106,8 +106,9 @@ TEST(Distance, BridgesAreAsFarAsTheirCpus) {
     EXPECT_EQ(between_cpus("0", "0-1"), Distance::SameNuma);
     EXPECT_EQ(between_cpus("0-1", "2-3"), Distance::SamePackage);
     EXPECT_EQ(between_cpus("0-1", "4-5"), Distance::Other);
-    EXPECT_EQ(distance_between({"/sys/devices/pci0000:10/0000:10:00.0", cpus("0-1")},
-                               {"/sys/devices/pci0000:20/0000:20:00.0", cpus("4-5")}, four_nodes()),
+    EXPECT_EQ(Distances(four_nodes())
+                  .between({"/sys/devices/pci0000:10/0000:10:00.0", cpus("0-1")},
+                           {"/sys/devices/pci0000:20/0000:20:00.0", cpus("4-5")}),
               Distance::Other);
 }
 

@@ -113,7 +113,7 @@ TEST(HwlocTopology, ThreadsOfACoreAreFound) {
     EXPECT_EQ(core_of(machine("dgx-h100").topology, 0)->cpus.list(), "0,112");
     EXPECT_EQ(core_of(machine("v100-edr").topology, 1)->package, 1U); // numbered by turns
     EXPECT_EQ(core_of(machine("dgx-h100").topology, 9999), nullptr);
-    EXPECT_EQ(machine("dgx-h100").topology.packages_of(CpuSet::range(3, 3)).list(), "0-55,112-167");
+    EXPECT_EQ(Distances(machine("dgx-h100").topology).packages_of(CpuSet::range(3, 3)).list(), "0-55,112-167");
 }
 
 TEST(HwlocTopology, MemoryOfDevicesIsSpecial) {
@@ -420,6 +420,40 @@ TEST(HwlocTopology, AFileWithoutPciDevicesSaysSo) {
               std::vector<std::string>{"the file has no PCI devices, and so no GPUs and HCAs: write it with "
                                        "lstopo FILE.xml on the machine"});
     EXPECT_TRUE(machine("two-gpus").notes.empty());
+}
+
+/// One package whose CPUs have a core each.
+void add_cpus(test::Tree& tree, unsigned count) {
+    const auto all = CpuSet::range(0, count - 1).list();
+    const std::string cpus = "/sys/devices/system/cpu";
+    tree.file(cpus + "/online", all).file(cpus + "/possible", all);
+    for (unsigned cpu = 0; cpu < count; ++cpu) {
+        const auto topology = format_text("{}/cpu{}/topology/", cpus, cpu);
+        tree.file(topology + "core_cpus", format_text("{:x}", 1U << cpu))
+            .file(topology + "core_id", std::to_string(cpu));
+        tree.file(topology + "package_cpus", format_text("{:x}", (1U << count) - 1));
+        tree.file(topology + "physical_package_id", "0");
+    }
+}
+
+TEST(HwlocTopology, CoresThatShareACacheAreNeighbours) {
+    test::Tree tree;
+    add_cpus(tree, 6);
+    const auto add = [&tree](unsigned cpu, unsigned index, const char* level, const char* shared) {
+        const auto cache = format_text("/sys/devices/system/cpu/cpu{}/cache/index{}/", cpu, index);
+        tree.file(cache + "level", level).file(cache + "shared_cpu_list", shared);
+    };
+    for (unsigned cpu = 0; cpu < 4; ++cpu) {
+        add(cpu, 0, "2", "0-5");
+        add(cpu, 1, "3", cpu % 2 == 0 ? "0,2" : "1,3");
+    }
+    const auto read = read_topology(tree.root());
+    ASSERT_TRUE(read) << read.error().message;
+    std::string order; // CPU:cache
+    for (const auto& core : read->cores) {
+        order += format_text("{}:{} ", core.cpus.list(), core.l3);
+    }
+    EXPECT_EQ(order, "0:0 2:0 1:1 3:1 4:2 5:2 ") << "the last two have no such cache";
 }
 
 TEST(HwlocTopology, OfThisMachineHasTheCpusThatThisProcessRunsOn) {

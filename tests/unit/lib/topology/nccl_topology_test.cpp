@@ -52,10 +52,9 @@ std::string words_of(const XmlMachine& machine, std::size_t gpu) {
     for (const auto& hca : machine.fabric.hcas) {
         others.push_back(place_of(hca, machine.topology));
     }
-    return joined(
-        mapped(others,
-               [&](const Place& other) { return distance_word(distance_between(place, other, machine.topology)); }),
-        " ");
+    const Distances distances(machine.topology);
+    return joined(mapped(others, [&](const Place& other) { return distance_word(distances.between(place, other)); }),
+                  " ");
 }
 
 TEST(NcclTopology, HasTheDevicesOfTheFile) {

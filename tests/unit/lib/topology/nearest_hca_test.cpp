@@ -136,7 +136,7 @@ TEST(DistancesToHcas, AreAsTheirPlaces) {
     topology.packages = 2;
     const std::vector<Place> gpus = {{"", CpuSet::range(0, 0)}, {"", CpuSet::range(1, 1)}};
     const std::vector<Place> hcas = {{"", CpuSet::range(1, 1)}, {"", CpuSet()}};
-    EXPECT_EQ(distances_to_hcas(gpus, hcas, topology),
+    EXPECT_EQ(Distances(topology).to_hcas(gpus, hcas),
               (DistanceTable{{Distance::Other, unknown}, {Distance::SameNuma, unknown}}));
 }
 
@@ -151,7 +151,7 @@ TEST(DistancesToHcas, BehindASwitchOfTheirOwnCardTheNextSwitchIsNearer) {
     const std::vector<Place> hcas = {{right + "/0000:71:08.0/0000:79:00.0", {}},
                                      {left + "/0000:61:08.0/0000:69:00.0", {}},
                                      {left + "/0000:61:09.0/0000:6a:00.0/0000:6b:00.0/0000:6c:00.0", {}}};
-    const auto table = distances_to_hcas(gpus, hcas, Topology());
+    const auto table = Distances(Topology()).to_hcas(gpus, hcas);
     EXPECT_EQ(table[0], (std::vector<HcaDistance>{{Distance::SeveralSwitches, 5},
                                                   {Distance::SeveralSwitches, 3},
                                                   {Distance::SeveralSwitches, 3}})); // one more switch there: as near
