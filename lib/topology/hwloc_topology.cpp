@@ -89,7 +89,8 @@ Result<HwlocMachine> load_machine(const Libhwloc& hwloc, Devices devices, const 
         (void)hwloc.set_components(raw, HWLOC_TOPOLOGY_COMPONENTS_FLAG_BLACKLIST, component);
     }
     set_flags(hwloc, raw);
-    // For any cache hwloc opens ten files of each CPU, for dies one: most of what it takes to read a machine.
+    // If any cache is wanted, hwloc opens ten files of each CPU, most of what it takes to read a machine; before 2.10
+    // it always does (hwloc/topology-linux.c). Of dies it opens one of each CPU.
     (void)hwloc.set_cache_types_filter(raw, HWLOC_TYPE_FILTER_KEEP_NONE);
     (void)hwloc.set_type_filter(raw, HWLOC_OBJ_DIE, HWLOC_TYPE_FILTER_KEEP_NONE);
     if (devices == Devices::Read) {
