@@ -11,7 +11,7 @@ from spack.package import *
 class RdmaNccl(AutotoolsPackage):
     """Starts, explains and checks NCCL over RDMA: a SPANK plugin for Slurm and a command."""
 
-    # A placeholder, as in the other packages.
+    # Of the domain reserved for examples (RFC 2606), as the maintainers' address.
     homepage = "https://rdma-nccl.example"
     # The archive of `make dist`, in the folder where spack is called, or a mirror.
     manual_download = True

@@ -5,10 +5,15 @@
 #include "lib/base/result.h"
 
 #include <dlfcn.h>
+#include <memory>
 #include <string>
 #include <string_view>
+#include <utility>
 
 namespace rdma_nccl {
+
+/// How long a library stays loaded. Drivers' libraries have threads and load others: they must stay.
+enum class Loaded { ForGood, WhileUsed };
 
 /// The symbols of a library that is loaded when it is needed. The first missing one is remembered.
 class Symbols {
@@ -22,13 +27,17 @@ public:
         }
     };
 
-    /// Opens the library with dlopen(3) and never closes it: drivers' libraries have threads and load others. Fails
-    /// with dlerror(3)'s text.
-    static Result<Symbols> load(const char* library) {
+    /// Opens the library with dlopen(3). `WhileUsed`: closes it with the last copy of these symbols, which no function
+    /// of the library and nothing that it made may outlive. Fails with dlerror(3)'s text.
+    static Result<Symbols> load(const char* library, Loaded loaded = Loaded::ForGood) {
         void* const handle = ::dlopen(library, RTLD_NOW | RTLD_LOCAL);
-        return handle ? Result<Symbols>(Symbols(handle)) : fail(::dlerror());
+        if (handle == nullptr) {
+            return fail(::dlerror());
+        }
+        return loaded == Loaded::ForGood ? Symbols(handle) : Symbols(std::shared_ptr<void>(handle, ::dlclose));
     }
-    explicit Symbols(void* handle) : handle_(handle) {}
+    /// Of a library that is loaded and stays so.
+    explicit Symbols(void* handle) : handle_(handle, [](void*) {}) {}
 
     Address get(const char* name) {
         const auto address = get_if_any(name);
@@ -38,12 +47,14 @@ public:
         return address;
     }
     /// For a function that older versions of the library do not have.
-    [[nodiscard]] Address get_if_any(const char* name) const { return {::dlsym(handle_, name)}; }
+    [[nodiscard]] Address get_if_any(const char* name) const { return {::dlsym(handle_.get(), name)}; }
 
     [[nodiscard]] const std::string& missing() const { return missing_; }
 
 private:
-    void* handle_;
+    explicit Symbols(std::shared_ptr<void> handle) : handle_(std::move(handle)) {}
+
+    std::shared_ptr<void> handle_;
     std::string missing_;
 };
 
@@ -57,8 +68,9 @@ private:
 ///
 /// Fails with "FILE cannot be loaded: IF_ABSENT (why)" or "FILE has no FUNCTION: IF_OLD".
 template<typename Functions>
-Result<Functions> load_functions(const char* file, std::string_view if_absent, std::string_view if_old) {
-    const auto symbols = Symbols::load(file);
+Result<Functions> load_functions(const char* file, std::string_view if_absent, std::string_view if_old,
+                                 Loaded loaded = Loaded::ForGood) {
+    const auto symbols = Symbols::load(file, loaded);
     if (!symbols) {
         return fail(format_text("{} cannot be loaded: {} ({})", file, if_absent, symbols.error().message));
     }

@@ -34,7 +34,8 @@ Result<std::string> export_topology(const SysRoot& /*root*/) {
 // The library.
 
 Result<Libhwloc> load_libhwloc() {
-    auto hwloc = load_functions<Libhwloc>(HWLOC_SONAME, "install hwloc", "install hwloc 2.1 or newer");
+    auto hwloc = load_functions<Libhwloc>(HWLOC_SONAME, "install hwloc", "install hwloc 2.1 or newer",
+                                          Loaded::WhileUsed); // a launcher would keep 0.9 MiB for all of a job
     // The structures differ between major versions (hwloc.h, hwloc_get_api_version).
     constexpr unsigned major_version = HWLOC_API_VERSION >> 16;
     if (hwloc && hwloc->get_api_version() >> 16 != major_version) {

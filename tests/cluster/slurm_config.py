@@ -92,6 +92,7 @@ def _slurm_conf(state: State, cluster: Cluster, options: SlurmOptions) -> str:
         "ReturnToService=2",
         "KillWait=2",
         "WaitTime=0",
+        "TCPTimeout=20",  # a slurmstepd may get no CPU for longer than the usual 2 s
         "UnkillableStepTimeout=60",
         "SchedulerParameters=batch_sched_delay=0,sched_interval=2,sched_min_interval=0,bf_interval=2",
         *(["CommunicationParameters=EnableIPv6,DisableIPv4"] if cluster.ipv6 else []),

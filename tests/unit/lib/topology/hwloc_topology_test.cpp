@@ -333,8 +333,7 @@ TEST(HwlocTopology, AFileThatCrashesHwlocIsAnError) {
 
 TEST(HwlocTopology, AFileForWhichNoProcessStartsIsNotCalledDamaged) {
     const std::string text = text_of("one-gpu");
-    ASSERT_TRUE(read_xml(text)); // loads the library
-    const test::DescriptorLimit none(test::DescriptorLimit::so_many_more(0));
+    const test::DescriptorLimit one(test::DescriptorLimit::so_many_more(1)); // enough to load the library
     const auto read = read_xml(text);
     ASSERT_FALSE(read);
     EXPECT_EQ(read.error().message, "no process to read it in can be started: Too many open files");
