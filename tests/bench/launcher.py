@@ -211,9 +211,9 @@ def bench_launcher(folder: str) -> None:
     (a, a_memory), (b, b_memory), (c, _) = ([statistics.median(values) for values in zip(*each)] for each in columns)
     what = f"rdma-nccl run until {RANKS} ranks run"
     line(what, f"{a * 1e3:.1f} ms", f"torchrun {b * 1e3:.0f} ms", ratio(a, b), "<= 1/200")
-    line("", "", f"sh, {RANKS} times & {c * 1e3:.1f} ms", f"{a / c:.1f}")
+    line("", "", f"sh, {RANKS} times & {c * 1e3:.1f} ms", f"{a / c:.2f}", "<= 1.2")
     line("memory of the launcher", f"{a_memory:.1f} MiB", f"torchrun {b_memory:.0f} MiB", ratio(a_memory, b_memory),
-         "<= 1/50")
+         "<= 1/50, 4 MiB")
     a, b = idle(ours, 1, folder), idle(torchrun, 1, folder)
     line("CPU per hour of idle watching, one node", f"{a:.2f} s", f"torchrun {b:.2f} s", ratio(a, b))
     a, b = idle(ours, 2, folder), idle(torchrun, 2, folder)
