@@ -154,7 +154,7 @@ Place place_of(const Hca& hca, const Topology& topology) {
     return place(hca.pci_path, hca.local_cpus, hca.numa_node, topology);
 }
 
-Distances::Distances(const Topology& topology) : packages_(topology.packages) {
+Distances::Distances(const Topology& topology) : packages_(std::min(topology.packages, most_cpus)) {
     for (const auto& core : topology.cores) {
         if (core.package < packages_.size()) {
             packages_[core.package] |= core.cpus;

@@ -4,6 +4,8 @@
 #include "lib/topology/xml.h"
 
 #include <cstdlib>
+#include <map>
+#include <set>
 
 #ifdef HAVE_HWLOC
 #include "lib/topology/libhwloc.h"
@@ -91,9 +93,8 @@ Result<HwlocMachine> load_machine(const Libhwloc& hwloc, Devices devices, const 
     }
     set_flags(hwloc, raw);
     // If any cache is wanted, hwloc opens ten files of each CPU, most of what it takes to read a machine; before 2.10
-    // it always does (hwloc/topology-linux.c). Of dies it opens one of each CPU.
+    // it always does (hwloc/topology-linux.c).
     (void)hwloc.set_cache_types_filter(raw, HWLOC_TYPE_FILTER_KEEP_NONE);
-    (void)hwloc.set_type_filter(raw, HWLOC_OBJ_DIE, HWLOC_TYPE_FILTER_KEEP_NONE);
     if (devices == Devices::Read) {
         (void)hwloc.set_type_filter(raw, HWLOC_OBJ_L3CACHE, HWLOC_TYPE_FILTER_KEEP_ALL);
         (void)hwloc.set_io_types_filter(raw, HWLOC_TYPE_FILTER_KEEP_IMPORTANT);
@@ -160,27 +161,30 @@ std::optional<CpuSet> l3_of(const SysRoot& root, unsigned cpu) {
     return std::nullopt;
 }
 
-/// Reads one file of each L3 cache, where hwloc reads those of each CPU. Cores without such a cache count as sharing
-/// one with their package. The cores are in hwloc's order, but it does not know which of them share a cache.
+/// Reads the files of one CPU of each L3 cache, where hwloc reads those of every CPU. Puts the cores that share a cache
+/// side by side, as they are in a tree with caches, in which Slurm numbers them.
 void find_l3_caches(const SysRoot& root, Topology& topology) {
-    constexpr unsigned unknown = static_cast<unsigned>(-1);
+    std::map<unsigned, unsigned> cache_of; // of a CPU
+    std::set<unsigned> alone;              // numbers of cores without such a cache
+    unsigned next = 0;
     for (auto& core : topology.cores) {
-        core.l3 = unknown;
-    }
-    unsigned caches = 0;
-    for (auto& core : topology.cores) {
-        if (core.l3 != unknown) {
-            continue;
-        }
-        const auto cpus = l3_of(root, core.cpus.first().value_or(0));
-        for (auto& other : topology.cores) {
-            if (other.l3 == unknown && (cpus ? cpus->intersects(other.cpus) : other.package == core.package)) {
-                other.l3 = caches;
+        const unsigned cpu = core.cpus.first().value_or(0);
+        if (!cache_of.contains(cpu)) {
+            const auto sharing = l3_of(root, cpu).value_or(CpuSet());
+            for (const unsigned other : sharing.cpus()) {
+                cache_of.try_emplace(other, next);
             }
+            if (cache_of.try_emplace(cpu, next).second) {
+                alone.insert(next);
+            }
+            ++next;
         }
-        core.l3 = caches++;
+        core.l3 = cache_of.at(cpu);
     }
     std::ranges::stable_sort(topology.cores, {}, &Core::l3);
+    for (auto& core : topology.cores) {
+        core.l3 = alone.contains(core.l3) ? next + core.package : core.l3;
+    }
 }
 
 /// True for a copied machine whose topology is in a file.

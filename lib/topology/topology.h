@@ -28,7 +28,7 @@ struct Core {
     CpuSet cpus;                       ///< its hardware threads
     unsigned package = 0;              ///< number in the tree, from 0
     std::optional<unsigned> numa_node; ///< as the kernel numbers it
-    unsigned l3 = 0;                   ///< number of the last-level cache in the tree, from 0
+    unsigned l3 = 0; ///< cores with the same number share a last-level cache, or have none and share a package
 };
 
 struct NumaNode {

@@ -437,14 +437,14 @@ void add_cpus(test::Tree& tree, unsigned count) {
 
 TEST(HwlocTopology, CoresThatShareACacheAreNeighbours) {
     test::Tree tree;
-    add_cpus(tree, 6);
+    add_cpus(tree, 8);
     const auto add = [&tree](unsigned cpu, unsigned index, const char* level, const char* shared) {
         const auto cache = format_text("/sys/devices/system/cpu/cpu{}/cache/index{}/", cpu, index);
         tree.file(cache + "level", level).file(cache + "shared_cpu_list", shared);
     };
-    for (unsigned cpu = 0; cpu < 4; ++cpu) {
-        add(cpu, 0, "2", "0-5");
-        add(cpu, 1, "3", cpu % 2 == 0 ? "0,2" : "1,3");
+    for (const unsigned cpu : {1U, 2U, 4U, 5U}) { // the others have no such cache
+        add(cpu, 0, "2", "0-7");
+        add(cpu, 1, "3", cpu == 1 || cpu == 4 ? "1,4" : "2,5");
     }
     const auto read = read_topology(tree.root());
     ASSERT_TRUE(read) << read.error().message;
@@ -452,7 +452,7 @@ TEST(HwlocTopology, CoresThatShareACacheAreNeighbours) {
     for (const auto& core : read->cores) {
         order += format_text("{}:{} ", core.cpus.list(), core.l3);
     }
-    EXPECT_EQ(order, "0:0 2:0 1:1 3:1 4:2 5:2 ") << "the last two have no such cache";
+    EXPECT_EQ(order, "0:6 1:1 4:1 2:2 5:2 3:6 6:6 7:6 ");
 }
 
 TEST(HwlocTopology, OfThisMachineHasTheCpusThatThisProcessRunsOn) {
