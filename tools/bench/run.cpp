@@ -281,6 +281,9 @@ private:
         } else if (report.contains("row")) {
             take_row(rank, report.at("row"));
         } else if (report.contains("failed")) {
+            if (stopped_ && !ranks_.have_failed()) {
+                return; // its peer was ended before it
+            }
             ranks_.fail(rank, printable(report.at("failed").get<std::string>(), 800), report.value("remote", false));
         } else if (report.contains("done")) {
             if (rank == 0) {
