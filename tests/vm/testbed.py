@@ -40,6 +40,8 @@ class Lab:
         self.state = State.find("vm", directory)
         self.nodes = list(self.state.machines())
         self.changed = True  # since the last reset of the fabric
+        self._broken = False  # its fabric cannot be reset
+        self._stuck = ""  # what waits for good in kernels that do not let their devices go
 
     def _up(self) -> str:
         command = [VM, "up", "--owner", str(os.getpid()), "--suite", self.suite, "--slurm", *self._options]
@@ -53,19 +55,21 @@ class Lab:
             subprocess.run([VM, "down", "--dir", self.state.directory], check=True)
 
     def restart_if_broken(self) -> None:
-        """Starts new guests for the next tests after a guest has ended."""
-        if self._ours and any(has_ended(self.state, node) for node in self.nodes):
+        """Starts new guests for the next tests after a guest has ended, or its kernel keeps the devices."""
+        if self._ours and (self._broken or any(has_ended(self.state, node) for node in self.nodes)):
             self.down()
             self._enter(self._up())
 
     def kernel_fault(self, failures: list[str]) -> str:
         """What the guests' kernels did wrong, given the texts of a test's failures; empty if nothing. On a busy machine,
-        Linux 6.12 panics when a Soft-RoCE device goes away amid traffic, Linux 6.1 spins when packets are dropped, and
-        6.12 refuses an RDMA WRITE that Soft-RoCE had to send again."""
+        Linux 6.12 panics when a Soft-RoCE device goes away amid traffic or never lets it go, Linux 6.1 spins when packets
+        are dropped, and 6.12 refuses an RDMA WRITE that Soft-RoCE had to send again."""
         ended = [node for node in self.nodes if has_ended(self.state, node)]
         crashed = [node for node in ended if "Kernel panic" in tail(self.state, f"log/{node}.console", 200)]
         if crashed:
             return f"the kernel of {', '.join(crashed)} has panicked"
+        if self._stuck:
+            return f"a kernel does not let an RDMA device go ({self._stuck})"
         if any(refused in text for refused in REFUSED for text in failures):
             return "Soft-RoCE has refused a write that it sent again"
         return ""
@@ -95,8 +99,24 @@ class Lab:
 
     def reset(self) -> None:
         if self.changed:
-            self.everywhere("/lab/guest/fabric")
+            try:
+                self.everywhere("/lab/guest/fabric")
+            except TimeoutError:
+                self._broken = True
+                self._stuck = "; ".join(filter(None, map(self._waiting, self.nodes)))
+                raise
             self.changed = False
+
+    def _waiting(self, node: str) -> str:
+        """A node's processes that cannot be interrupted, and where in the kernel they are; empty if there are none."""
+        script = """
+            for process in /proc/[0-9]*; do
+                if grep -qs '^State:.D' $process/status; then
+                    echo "$(cat $process/comm): $(head -n 4 $process/stack | tr '\\n' ' ')"
+                fi
+            done"""
+        processes = self.run(node, *SHELL, script).out.strip()
+        return f"{node}: {processes}" if processes else ""
 
     def replay(self, tree: str, *arguments: str) -> subprocess.CompletedProcess:
         """The guests' rdma-nccl, outside of them, on a copied machine; for those of aarch64 the suite's for x86."""
