@@ -23,7 +23,7 @@ AC_DEFUN([RN_HWLOC], [
     else
         AC_MSG_RESULT([no])
         HAVE_HWLOC=
-        rn_hwloc_summary="not found: ranks are not bound to CPUs, 'rdma-nccl topo' shows PCI only (libhwloc-dev, hwloc-devel)"
+        rn_hwloc_summary="not found: CPUs are read without it, and no XML (libhwloc-dev, hwloc-devel)"
     fi
     AC_SUBST([HAVE_HWLOC])
 ])

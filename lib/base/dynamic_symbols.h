@@ -4,7 +4,6 @@
 #include "lib/base/format.h"
 #include "lib/base/result.h"
 
-#include <dlfcn.h>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -14,6 +13,19 @@ namespace rdma_nccl {
 
 /// How long a library stays loaded. Drivers' libraries have threads and load others: they must stay.
 enum class Loaded { ForGood, WhileUsed };
+
+/// The dynamic loader. (The static command has functions of its own here, as it loads nothing: tools/static.)
+struct Loader {
+    /// Returns false in a program that loads no libraries.
+    static bool is_there();
+    /// Calls dlopen(3). Fails with dlerror(3)'s text.
+    static Result<void*> open(const char* library);
+    /// Calls dlsym(3). Returns nullptr if the library has no such symbol.
+    static void* find(void* library, const char* name);
+    static void close(void* library);
+    /// Returns the path of the library's file (dlinfo(3)); empty if it is not known.
+    static std::string path_of(void* library);
+};
 
 /// The symbols of a library that is loaded when it is needed. The first missing one is remembered.
 class Symbols {
@@ -27,14 +39,12 @@ public:
         }
     };
 
-    /// Opens the library with dlopen(3). `WhileUsed`: closes it with the last copy of these symbols, which no function
-    /// of the library and nothing that it made may outlive. Fails with dlerror(3)'s text.
+    /// Opens the library. `WhileUsed`: closes it with the last copy of these symbols, which no function of the library
+    /// and nothing that it made may outlive.
     static Result<Symbols> load(const char* library, Loaded loaded = Loaded::ForGood) {
-        void* const handle = ::dlopen(library, RTLD_NOW | RTLD_LOCAL);
-        if (handle == nullptr) {
-            return fail(::dlerror());
-        }
-        return loaded == Loaded::ForGood ? Symbols(handle) : Symbols(std::shared_ptr<void>(handle, ::dlclose));
+        return Loader::open(library).map([loaded](void* handle) {
+            return loaded == Loaded::ForGood ? Symbols(handle) : Symbols(std::shared_ptr<void>(handle, Loader::close));
+        });
     }
     /// Of a library that is loaded and stays so.
     explicit Symbols(void* handle) : handle_(handle, [](void*) {}) {}
@@ -47,7 +57,8 @@ public:
         return address;
     }
     /// For a function that older versions of the library do not have.
-    [[nodiscard]] Address get_if_any(const char* name) const { return {::dlsym(handle_.get(), name)}; }
+    [[nodiscard]] Address get_if_any(const char* name) const { return {Loader::find(handle_.get(), name)}; }
+    [[nodiscard]] std::string path() const { return Loader::path_of(handle_.get()); }
 
     [[nodiscard]] const std::string& missing() const { return missing_; }
 

@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "config.h"
+#include "lib/topology/sysfs_topology.h"
 #include "lib/topology/topology.h"
 #include "lib/topology/xml.h"
 
 #include <cstdlib>
-#include <map>
-#include <set>
 
 #ifdef HAVE_HWLOC
 #include "lib/topology/libhwloc.h"
@@ -19,8 +18,8 @@ static tl::unexpected<Error> not_built() {
     return fail("built without hwloc: install its headers and build again");
 }
 
-Result<Topology> read_topology(const SysRoot& /*root*/) {
-    return not_built();
+Result<Topology> read_topology(const SysRoot& root) {
+    return read_sysfs_topology(root);
 }
 
 Result<XmlMachine> read_hwloc_xml(const std::string& /*text*/) {
@@ -37,7 +36,7 @@ Result<std::string> export_topology(const SysRoot& /*root*/) {
 
 Result<Libhwloc> load_libhwloc() {
     auto hwloc = load_functions<Libhwloc>(HWLOC_SONAME, "install hwloc", "install hwloc 2.1 or newer",
-                                          Loaded::WhileUsed); // a launcher would keep 0.9 MiB for all of a job
+                                          Loaded::WhileUsed); // a launcher would keep 0.4 MiB for all of a job
     // The structures differ between major versions (hwloc.h, hwloc_get_api_version).
     constexpr unsigned major_version = HWLOC_API_VERSION >> 16;
     if (hwloc && hwloc->get_api_version() >> 16 != major_version) {
@@ -144,59 +143,12 @@ const NumaNode* plain_node_of(const std::vector<NumaNode>& nodes, const CpuSet& 
     return best;
 }
 
-/// Returns the CPUs that share a CPU's L3 cache (kernel Documentation/ABI/testing/sysfs-devices-system-cpu); nullopt if
-/// it has none.
-std::optional<CpuSet> l3_of(const SysRoot& root, unsigned cpu) {
-    constexpr unsigned most_caches = 10; // as hwloc
-    for (unsigned index = 0; index < most_caches; ++index) {
-        const auto cache = format_text("/sys/devices/system/cpu/cpu{}/cache/index{}", cpu, index);
-        const auto level = root.read(cache + "/level");
-        if (!level) {
-            break;
-        }
-        if (*level == "3") {
-            return CpuSet::parse_list(root.read(cache + "/shared_cpu_list").value_or(""));
-        }
-    }
-    return std::nullopt;
-}
-
-/// Reads the files of one CPU of each L3 cache, where hwloc reads those of every CPU. Puts the cores that share a cache
-/// side by side, as they are in a tree with caches, in which Slurm numbers them.
-void find_l3_caches(const SysRoot& root, Topology& topology) {
-    std::map<unsigned, unsigned> cache_of; // of a CPU
-    std::set<unsigned> alone;              // numbers of cores without such a cache
-    unsigned next = 0;
-    for (auto& core : topology.cores) {
-        const unsigned cpu = core.cpus.first().value_or(0);
-        if (!cache_of.contains(cpu)) {
-            const auto sharing = l3_of(root, cpu).value_or(CpuSet());
-            for (const unsigned other : sharing.cpus()) {
-                cache_of.try_emplace(other, next);
-            }
-            if (cache_of.try_emplace(cpu, next).second) {
-                alone.insert(next);
-            }
-            ++next;
-        }
-        core.l3 = cache_of.at(cpu);
-    }
-    std::ranges::stable_sort(topology.cores, {}, &Core::l3);
-    for (auto& core : topology.cores) {
-        core.l3 = alone.contains(core.l3) ? next + core.package : core.l3;
-    }
-}
-
 /// True for a copied machine whose topology is in a file.
 bool has_xml(const SysRoot& root) {
     return root.path() != "/" && root.exists(topology_file);
 }
 
-Result<HwlocMachine> load_below(const SysRoot& root, Devices devices) {
-    const auto hwloc = load_libhwloc();
-    if (!hwloc) {
-        return tl::unexpected(hwloc.error());
-    }
+Result<HwlocMachine> load_below(const Libhwloc& hwloc, const SysRoot& root, Devices devices) {
     // Without the first CPU's topology, hwloc prints an error to stderr. CPU 0 may be offline (hwloc 2.4.1 or newer).
     const auto online = CpuSet::parse_list(root.read("/sys/devices/system/cpu/online").value_or(""));
     const auto directory =
@@ -207,10 +159,10 @@ Result<HwlocMachine> load_below(const SysRoot& root, Devices devices) {
     // HWLOC_FSROOT is the only way to tell hwloc below which directory to read /sys and /proc. Set for copied and
     // emulated machines only: a process with threads, such as slurmstepd, should not change its environment.
     if (root.path() == "/") {
-        return load_machine(*hwloc, devices, "");
+        return load_machine(hwloc, devices, "");
     }
     ::setenv("HWLOC_FSROOT", root.path().c_str(), 1);
-    auto loaded = load_machine(*hwloc, devices, "");
+    auto loaded = load_machine(hwloc, devices, "");
     ::unsetenv("HWLOC_FSROOT");
     return loaded;
 }
@@ -230,7 +182,7 @@ Topology to_topology(const HwlocMachine& machine) {
         auto& core = topology.cores.emplace_back();
         core.cpus = machine.cpus(object->cpuset);
         core.package = number_above(object, HWLOC_OBJ_PACKAGE).value_or(0);
-        core.l3 = number_above(object, HWLOC_OBJ_L3CACHE).value_or(core.package);
+        core.l3 = number_above(object, HWLOC_OBJ_L3CACHE);
         if (const auto* node = plain_node_of(topology.numa_nodes, core.cpus)) {
             core.numa_node = node->number;
         }
@@ -250,7 +202,11 @@ Result<Topology> read_topology(const SysRoot& root) {
                 return Error{format_text("{}{}: {}", root.path(), topology_file, error.message), error.os_error};
             });
     }
-    auto topology = load_below(root, Devices::Leave).map(to_topology);
+    const auto hwloc = load_libhwloc();
+    if (!hwloc) { // a container's image, a static program
+        return read_sysfs_topology(root);
+    }
+    auto topology = load_below(*hwloc, root, Devices::Leave).map(to_topology);
     if (topology) {
         find_l3_caches(root, *topology);
     }
@@ -261,7 +217,8 @@ Result<std::string> export_topology(const SysRoot& root) {
     if (has_xml(root)) {
         return root.read(topology_file, longest_xml);
     }
-    return load_below(root, Devices::Read).and_then([](const HwlocMachine& loaded) -> Result<std::string> {
+    const auto load = [&root](const Libhwloc& hwloc) { return load_below(hwloc, root, Devices::Read); };
+    return load_libhwloc().and_then(load).and_then([](const HwlocMachine& loaded) -> Result<std::string> {
         char* text = nullptr;
         int length = 0;
         if (loaded.hwloc.export_xmlbuffer(loaded.topology.get(), &text, &length, 0) != 0) {

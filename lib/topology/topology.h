@@ -28,7 +28,7 @@ struct Core {
     CpuSet cpus;                       ///< its hardware threads
     unsigned package = 0;              ///< number in the tree, from 0
     std::optional<unsigned> numa_node; ///< as the kernel numbers it
-    unsigned l3 = 0; ///< cores with the same number share a last-level cache, or have none and share a package
+    std::optional<unsigned> l3 = {};   ///< cores with the same number share a last-level cache
 };
 
 struct NumaNode {
@@ -96,8 +96,8 @@ private:
 inline constexpr std::string_view topology_file = "/topology.xml";
 
 /// Reads CPUs, caches and memory. Skips hwloc's search for devices, which takes four times as long and queries drivers
-/// that may hang; lib/fabric/fabric.h reads the devices, with protection against hangs. Fails if hwloc is missing or
-/// cannot read the machine.
+/// that may hang; lib/fabric/fabric.h reads the devices, with protection against hangs. Without hwloc reads the
+/// kernel's files by itself. Fails if the machine cannot be read.
 Result<Topology> read_topology(const SysRoot& root);
 
 /// A machine of which there is only an XML file.

@@ -117,7 +117,7 @@ private:
             made.memory_mib = one_of(6) ? 0 : 1024;
             made.package = static_cast<unsigned>(node * parts_of_node / parts_);
             for (auto& core : made_.topology.cores) {
-                if (core.l3 / parts_of_node == node) {
+                if (core.l3.value_or(0) / parts_of_node == node) {
                     core.numa_node = made.number;
                     made.cpus |= core.cpus;
                 }
@@ -167,7 +167,7 @@ private:
         const std::size_t parts = nodes.empty() ? parts_ : 1;
         CpuSet cpus;
         for (const auto& core : made_.topology.cores) {
-            if (core.l3 / parts == part / parts) {
+            if (core.l3.value_or(0) / parts == part / parts) {
                 cpus |= core.cpus;
             }
         }

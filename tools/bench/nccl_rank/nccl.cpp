@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <dlfcn.h>
 #include <sched.h>
 #include <vector>
 
