@@ -48,6 +48,7 @@ public:
         return found == variables_.end() ? std::nullopt : std::optional(found->second);
     }
     void set(std::string name, std::string value) { variables_.insert_or_assign(std::move(name), std::move(value)); }
+    void unset(const std::string& name) { variables_.erase(name); }
     /// Sets a value of the user's, which is none of ours any more.
     void set_users(const std::string& name, std::string value) {
         ours_.erase(name);

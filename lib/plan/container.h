@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+// What becomes of a plan in a task's container. A container plugin, such as pyxis, puts the image's variables over
+// those of the step, and the task no longer sees the node's /etc/nccl.conf.
+#pragma once
+
+#include "lib/fabric/fabric.h"
+#include "lib/plan/variables.h"
+#include "lib/select/port_selection.h"
+#include "lib/sys/environment.h"
+#include "lib/sys/sysroot.h"
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace rdma_nccl {
+
+struct ContainerVariables {
+    std::vector<Variable> variables; ///< the planned ones, with what they have to be in the container
+    std::vector<std::string> notes;  ///< on variables of the image
+};
+
+/// Decides for each planned variable: ours and the user's replace the image's, what the node's nccl.conf says is set
+/// because the container has another one, and a variable that was left to NCCL is removed where the image sets it.
+/// `outside`: the step's environment, `now`: the task's.
+ContainerVariables settle_in_container(std::vector<Variable> planned, const Environment& outside,
+                                       const Environment& now);
+
+/// What NCCL needs for RDMA and this container lacks. Only the ports that the node's plan uses count.
+struct ContainerFacts {
+    std::vector<std::string> unseen_hcas;    ///< not in its /sys/class/infiniband
+    std::vector<std::string> closed_files;   ///< device files that are not there or not for this user
+    bool has_verbs_library = true;           ///< libibverbs.so.1
+    std::vector<std::string> no_provider;    ///< HCAs whose driver has no provider beside libibverbs
+    std::vector<std::string> unseen_netdevs; ///< interfaces of the ports that are not in its network
+    std::optional<std::uint64_t> shm_mib;    ///< size of its own /dev/shm
+};
+
+/// Reads what this process sees. `fabric` and `choice` are those of the node, `environment` that of the task.
+ContainerFacts inspect_container(const SysRoot& root, const Fabric& fabric, const FabricChoice& choice,
+                                 const Environment& environment);
+
+/// Returns a sentence for each thing that is missing, with its cure.
+std::vector<std::string> judge_container(const ContainerFacts& facts);
+
+} // namespace rdma_nccl

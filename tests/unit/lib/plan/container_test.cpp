@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lib/plan/container.h"
+
+#include "lib/base/lists.h"
+#include "tests/unit/tree.h"
+
+#include <gtest/gtest.h>
+
+namespace rdma_nccl {
+namespace {
+
+Environment environment(std::vector<std::string> entries) {
+    return Environment(std::span<const std::string>(entries));
+}
+
+Variable variable(const std::string& name, const std::string& value, VariableAction action) {
+    return {name, value, "fabric", "a reason", action};
+}
+
+TEST(SettleInContainer, OursReplacesTheImages) {
+    const auto settled = settle_in_container({variable("NCCL_IB_HCA", "=mlx5_0:1", VariableAction::Set)},
+                                             environment({}), environment({"NCCL_IB_HCA=mlx4"}));
+    EXPECT_EQ(settled.variables.front().action, VariableAction::Set);
+    EXPECT_EQ(settled.notes,
+              std::vector<std::string>{"NCCL_IB_HCA=mlx4 of the container's image is replaced by =mlx5_0:1"});
+}
+
+TEST(SettleInContainer, WhatTheUserOrTheNodesFilesSayIsSetAgain) {
+    auto from_file = variable("NCCL_IB_TC", "106", VariableAction::Keep);
+    from_file.source = "/etc/nccl.conf";
+    const auto settled =
+        settle_in_container({variable("NCCL_IB_HCA", "mlx5_3", VariableAction::Keep), std::move(from_file)},
+                            environment({"NCCL_IB_HCA=mlx5_3"}), environment({"NCCL_IB_HCA=mlx4"}));
+    EXPECT_EQ(settled.variables[0].action, VariableAction::Set);
+    EXPECT_EQ(settled.variables[0].value, "mlx5_3");
+    EXPECT_EQ(settled.variables[1].action, VariableAction::Set);
+    EXPECT_EQ(settled.notes,
+              std::vector<std::string>{"NCCL_IB_HCA=mlx4 of the container's image is replaced by mlx5_3"});
+}
+
+TEST(SettleInContainer, WhatNcclChoosesBetterIsRemovedOnlyIfItIsTheImages) {
+    const std::vector<Variable> planned = {variable("NCCL_IB_GID_INDEX", "", VariableAction::Leave)};
+    const auto image = settle_in_container(planned, environment({}), environment({"NCCL_IB_GID_INDEX=3"}));
+    EXPECT_EQ(image.variables.front().action, VariableAction::Unset);
+    EXPECT_EQ(image.notes, std::vector<std::string>{"NCCL_IB_GID_INDEX=3 of the container's image is removed"});
+    const auto users = environment({"NCCL_IB_GID_INDEX=3"});
+    const auto outside = settle_in_container(planned, users, users);
+    EXPECT_EQ(outside.variables, planned);
+    EXPECT_TRUE(outside.notes.empty());
+}
+
+TEST(SettleInContainer, OtherVariablesOfTheImageAreNamed) {
+    const auto settled = settle_in_container({}, environment({"NCCL_DEBUG=WARN", "A=1"}),
+                                             environment({"NCCL_DEBUG=WARN", "NCCL_ALGO=Ring", "A=2"}));
+    EXPECT_EQ(settled.notes, std::vector<std::string>{"NCCL_ALGO=Ring is of the container's image"});
+}
+
+/// A container of a node with one used HCA, without what is not asked for.
+class Container : public testing::Test {
+protected:
+    Container() {
+        tree.directory("/sys/class/infiniband/mlx5_0").file("/dev/infiniband/uverbs0", "");
+        tree.file("/usr/lib64/libibverbs.so.1", "").file("/usr/lib64/libibverbs/libmlx5-rdmav34.so", "");
+        Hca hca;
+        hca.name = "mlx5_0";
+        hca.driver = "mlx5_core";
+        hca.device_file = "/dev/infiniband/uverbs0";
+        fabric.hcas = {hca};
+        PortChoice port;
+        port.hca = "mlx5_0";
+        port.port = 1;
+        port.rule = PortRule::Used;
+        choice.ports = {port};
+    }
+    [[nodiscard]] std::vector<std::string> judge(const Environment& environment = {}) const {
+        return judge_container(inspect_container(tree.root(), fabric, choice, environment));
+    }
+
+    test::Tree tree;
+    Fabric fabric;
+    FabricChoice choice;
+};
+
+TEST_F(Container, IsGood) {
+    EXPECT_TRUE(judge().empty()) << judge().front();
+}
+
+TEST_F(Container, LacksAnHca) {
+    tree.remove("/sys/class/infiniband/mlx5_0");
+    ASSERT_EQ(judge().size(), 1U);
+    EXPECT_TRUE(judge()[0].starts_with("the container's /sys/class/infiniband lacks HCAs (mlx5_0): ")) << judge()[0];
+}
+
+TEST_F(Container, LacksADeviceFile) {
+    tree.remove("/dev/infiniband/uverbs0");
+    ASSERT_EQ(judge().size(), 1U);
+    EXPECT_TRUE(judge()[0].starts_with("the container cannot open device files (/dev/infiniband/uverbs0): "));
+}
+
+TEST_F(Container, LacksTheLibrary) {
+    tree.remove("/usr/lib64/libibverbs.so.1");
+    ASSERT_EQ(judge().size(), 1U);
+    EXPECT_TRUE(judge()[0].starts_with("the container's image has no libibverbs.so.1: NCCL will use sockets"));
+    tree.file("/opt/lib/libibverbs.so.1", "");
+    EXPECT_TRUE(judge(environment({"LD_LIBRARY_PATH=relative:/opt/lib"})).empty());
+}
+
+TEST_F(Container, LacksTheProvider) {
+    tree.remove("/usr/lib64/libibverbs/libmlx5-rdmav34.so");
+    tree.file("/usr/lib64/libibverbs/libmlx4-rdmav34.so", "");
+    ASSERT_EQ(judge().size(), 1U);
+    EXPECT_TRUE(judge()[0].starts_with("the container's libibverbs has no provider for HCAs (mlx5_0): "));
+    fabric.hcas[0].driver = ""; // a software device
+    EXPECT_TRUE(judge().empty());
+}
+
+TEST_F(Container, OnlyUsedHcasCount) {
+    tree.remove("/dev/infiniband/uverbs0");
+    choice.ports[0].rule = PortRule::NotActive;
+    EXPECT_TRUE(judge().empty());
+}
+
+TEST(JudgeContainer, NamesASmallShm) {
+    ContainerFacts facts;
+    facts.shm_mib = 64;
+    EXPECT_EQ(judge_container(facts).size(), 1U);
+    facts.shm_mib = 1024;
+    EXPECT_TRUE(judge_container(facts).empty());
+}
+
+} // namespace
+} // namespace rdma_nccl
