@@ -53,7 +53,7 @@ sanitize := $(if $(SANITIZERS),-fsanitize=$(SANITIZERS) -fno-sanitize=vptr -fno-
 can_fuzz := $(and $(SANITIZERS),$(findstring clang,$(CXX)),$(FUZZ_CXX))
 probes = $(if $(and $(can_fuzz),$(filter-out tests/%,$1)),-fsanitize=fuzzer-no-link)
 
-cppflags = -I. -I$(srcdir) -DSYSCONFDIR='"$(sysconfdir)"' -DBINDIR='"$(bindir)"' $(SLURM_CPPFLAGS) $(LIBNL_CPPFLAGS) $(CPPFLAGS)
+cppflags = -I. -I$(srcdir) -DSYSCONFDIR='"$(sysconfdir)"' -DBINDIR='"$(bindir)"' -DLIBEXECDIR='"$(libexecdir)"' $(SLURM_CPPFLAGS) $(LIBNL_CPPFLAGS) $(CPPFLAGS)
 cxxflags = -std=c++20 $(warnings) $(hardening) -fmacro-prefix-map=$(srcdir)/= $(CXXFLAGS)
 ldflags  = -Wl,-z,relro,-z,now -Wl,--as-needed $(sanitize) $(LDFLAGS)
 
@@ -134,10 +134,11 @@ commands := build/commands.a
 plugin   := $(if $(HAVE_SLURM),build/rdma_nccl.so)
 examples := build/examples/pi
 rank_of_bench := $(if $(has_bench),build/rdma-nccl-bench)
-all: $(plugin) build/rdma-nccl $(rank_of_bench) $(examples)
+static_command := $(if $(HAVE_STATIC),build/static/rdma-nccl)
+all: $(plugin) build/rdma-nccl $(static_command) $(rank_of_bench) $(examples)
 
 $(library): $(call objects,lib) build/sources
-$(commands): $(filter-out build/obj/tools/main.o build/obj/tools/bench/nccl_rank/%,$(call objects,tools)) build/sources
+$(commands): $(filter-out build/obj/tools/main.o build/obj/tools/static/% build/obj/tools/bench/nccl_rank/%,$(call objects,tools)) build/sources
 $(library) $(commands):
 	@rm -f $@
 	$(call say,AR,$@)$(AR) qcs $@ $(filter %.o,$^)
@@ -154,6 +155,11 @@ build/rdma_nccl.so: $(call objects,plugin) $(library) $(srcdir)/plugin/rdma_nccl
 build/rdma-nccl: build/obj/tools/main.o $(commands) $(library) build/sources
 	$(program) $(own_cxx_library) $(LIBS)
 
+# For containers. The linker takes the functions of tools/static before those of the archives.
+build/static/rdma-nccl: $(call objects,tools/static) $(commands) $(library) build/sources
+	@mkdir -p $(@D)
+	$(call say,LINK,$@)$(CXX) -static $(ldflags) -Wl,--gc-sections -o $@ $(filter %.o %.a,$^) $(LIBS)
+
 # The only program that knows CUDA and NCCL: a rank of `rdma-nccl bench`, which finds it in its own folder.
 build/rdma-nccl-bench: $(call objects,tools/bench/nccl_rank) $(commands) $(library) build/sources
 	$(program) $(own_cxx_library) $(LIBS)
@@ -167,7 +173,8 @@ fake_verbs := $(if $(HAVE_IBVERBS),build/tests/fake_verbs/libibverbs.so.1)
 fake_nccl := $(if $(has_bench),build/tests/fake_nccl/libnccl.so.2)
 fake_nvml := build/tests/fake_nvml/libnvidia-ml.so.1
 fake_release := $(addprefix build/tests/fake_release/,rdma-nccl $(if $(plugin),rdma_nccl.so))
-emulated := $(fake_verbs) $(fake_nccl) $(fake_nvml) $(fake_release)
+fake_container := $(if $(plugin),build/tests/fake_container.so)
+emulated := $(fake_verbs) $(fake_nccl) $(fake_nvml) $(fake_release) $(fake_container)
 .PHONY: emulated
 emulated: $(emulated)
 tests: build/tests/unit build/tests/holder build/tests/owners build/tests/verbs-pair build/tests/pages \
@@ -188,6 +195,11 @@ $(fake_nvml): $(call objects,tests/fake_nvml) build/sources
 $(fake_verbs) $(fake_nvml):
 	@mkdir -p $(@D)
 	$(call say,LINK,$@)$(CXX) -shared $(ldflags) $(own_cxx_library) -Wl,-soname,$(@F) -o $@ $(filter %.o,$^)
+
+# Another plugin, which runs the tasks in an image (tests/fake_container/README.md).
+build/tests/fake_container.so: $(call objects,tests/fake_container) build/sources
+	@mkdir -p $(@D)
+	$(call say,LINK,$@)$(CXX) -shared $(ldflags) $(own_cxx_library) -o $@ $(filter %.o,$^)
 
 # A plugin and a command of another version, which other versions do not understand: the linker takes own_release() from
 # the first object that has it.
@@ -310,6 +322,7 @@ completion := zsh/site-functions/_rdma-nccl fish/vendor_completions.d/rdma-nccl.
 data := $(shell cd $(srcdir) && find etc examples doc/schema -type f ! -path etc/rdma-nccl.conf ! -path 'etc/plugstack.conf.d/*')
 installed = $(if $(plugin),program:$(plugin):$(plugindir)/rdma_nccl.so) \
 	program:build/rdma-nccl:$(bindir)/rdma-nccl \
+	$(if $(static_command),program:$(static_command):$(libexecdir)/rdma-nccl/rdma-nccl) \
 	$(if $(rank_of_bench),program:$(rank_of_bench):$(bindir)/rdma-nccl-bench) \
 	data:$(srcdir)/tools/complete/rdma-nccl.bash:$(datadir)/bash-completion/completions/rdma-nccl \
 	config:$(srcdir)/etc/rdma-nccl.conf:$(sysconfdir)/rdma-nccl.conf \

@@ -92,7 +92,8 @@ struct KernelFacts {
 struct VerbsFacts {
     bool asked = false;            ///< false: the tree is of another machine
     std::string problem;           ///< why there is no answer: no child, or it took too long
-    std::string load_error;        ///< dlopen's message; empty: it could be loaded
+    bool only_looked_for = false;  ///< a static command finds the library and cannot load it
+    std::string load_error;        ///< dlopen's message, or that it was not found; empty: it could be loaded
     std::string path;              ///< of the library
     std::set<std::string> devices; ///< HCAs for which it has a provider
     std::string warnings;          ///< what it wrote to standard error
@@ -144,7 +145,7 @@ Facts inspect(const SysRoot& root, const Settings& settings, const Environment& 
 
 // Parts of inspect():
 void inspect_limits(const SysRoot& root, const Environment& environment, Facts& facts);
-void inspect_verbs(Facts& facts);
+void inspect_verbs(const SysRoot& root, const Environment& environment, Facts& facts);
 
 /// Returns the process whose limits all steps of this node inherit, unless the user lowers them: "slurmd", started by
 /// root, because a user may give any process that name. Returns nullopt if none is visible.

@@ -325,7 +325,7 @@ Facts inspect(const SysRoot& root, const Settings& settings, const Environment& 
     inspect_limits(root, environment, facts);
     if (facts.live && !facts.fabric.hcas.empty()) {
         stage("libibverbs");
-        inspect_verbs(facts);
+        inspect_verbs(root, environment, facts);
     }
     return facts;
 }

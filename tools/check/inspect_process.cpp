@@ -7,6 +7,7 @@
 #include "lib/base/unique_fd.h"
 #include "lib/net/message.h"
 #include "lib/slurm/step_processes.h"
+#include "lib/sys/libraries.h"
 #include "tools/check/facts.h"
 #include "tools/check/judge.h"
 
@@ -15,9 +16,7 @@
 #include <cerrno>
 #include <chrono>
 #include <cstring>
-#include <dlfcn.h>
 #include <fcntl.h>
-#include <link.h>
 #include <sys/statvfs.h>
 #include <unistd.h>
 
@@ -115,6 +114,8 @@ void inspect_limits(const SysRoot& root, const Environment& environment, Facts& 
 
 namespace {
 
+constexpr const char* verbs_library = "libibverbs.so.1";
+
 // Types of libibverbs (verbs.h), opaque here.
 struct Device;
 struct Context;
@@ -160,17 +161,13 @@ void test_dmabuf(const Libibverbs& verbs, Device* device, const std::string& nam
 
 /// Runs in the child. `wanted`: the HCA to test for DMA-BUF.
 void inspect_library(const std::string& wanted, int output) {
-    void* const library = ::dlopen("libibverbs.so.1", RTLD_NOW | RTLD_LOCAL);
-    if (library == nullptr) {
-        const char* const message = ::dlerror();
-        report(output, "error", message != nullptr ? message : "it cannot be loaded");
+    const auto symbols = Symbols::load(verbs_library);
+    if (!symbols) {
+        report(output, "error", symbols.error().message);
         return;
     }
-    link_map* map = nullptr;
-    if (::dlinfo(library, RTLD_DI_LINKMAP, static_cast<void*>(&map)) == 0 && map != nullptr) {
-        report(output, "path", map->l_name);
-    }
-    const Libibverbs verbs{Symbols(library)};
+    report(output, "path", symbols->path());
+    const Libibverbs verbs{*symbols};
     if (verbs.list == nullptr || verbs.name_of == nullptr) {
         report(output, "error", "it is no libibverbs: ibv_get_device_list is missing");
         return;
@@ -228,10 +225,16 @@ std::string only_warnings(std::string_view text) {
 
 } // namespace
 
-void inspect_verbs(Facts& facts) {
+void inspect_verbs(const SysRoot& root, const Environment& environment, Facts& facts) {
     constexpr std::chrono::milliseconds limit(1500);
     auto& verbs = facts.verbs;
     verbs.asked = true;
+    if (!Loader::is_there()) {
+        verbs.only_looked_for = true;
+        verbs.path = find_library(root, environment, verbs_library).value_or("");
+        verbs.load_error = verbs.path.empty() ? format_text("there is no {}", verbs_library) : "";
+        return;
+    }
     const auto hcas = used_hcas_of(facts);
     const auto open = std::ranges::find(hcas, DeviceAccess::Open, &Hca::device_access);
     // Nodes with GPUs use DMA-BUF for GPUDirect.

@@ -155,10 +155,10 @@ void add_verbs(const Facts& facts, Findings& results) {
                      "install it where the program runs, in its container too: libibverbs1 (Debian), libibverbs "
                      "(RHEL), rdma-core (SUSE); NCCL takes sockets without it");
     } else {
-        library.pass(format_text("{} can be loaded", verbs.path));
+        library.pass(verbs.path + (verbs.only_looked_for ? " is there" : " can be loaded"));
     }
     results.push_back(library);
-    if (library.status == Status::Pass) {
+    if (library.status == Status::Pass && !verbs.only_looked_for) {
         for (const auto& hca : facts.fabric.hcas) {
             results.push_back(judge_provider(verbs, hca));
         }

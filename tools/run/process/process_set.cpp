@@ -83,7 +83,10 @@ Result<ProcessSet> ProcessSet::create(const BlockedSignals& signals, int guard_f
     auto report = open_pipe(O_CLOEXEC | O_NONBLOCK);
     set.epoll_.reset(::epoll_create1(EPOLL_CLOEXEC));
     set.null_.reset(::open("/dev/null", O_RDONLY | O_CLOEXEC));
-    if (!report || !set.epoll_ || !set.null_ || !set.watch(set.reader_.fd(), signal_key, EPOLLIN) ||
+    if (!set.null_) {
+        return os_failure("cannot open /dev/null");
+    }
+    if (!report || !set.epoll_ || !set.watch(set.reader_.fd(), signal_key, EPOLLIN) ||
         // Only once, because a closed pipe stays ready.
         (guard_fd >= 0 && !set.watch(guard_fd, guard_key, EPOLLIN | EPOLLONESHOT))) {
         return os_failure("cannot set up the event loop");
