@@ -27,6 +27,15 @@ namespace rdma_nccl {
 
 struct NodeState;
 
+/// Tells root directories apart: a task in a container has another one than slurmstepd.
+struct RootDirectory {
+    dev_t device = 0;
+    ino_t inode = 0;
+
+    static RootDirectory current();
+    friend bool operator==(const RootDirectory&, const RootDirectory&) = default;
+};
+
 /// The step's user.
 struct StepUser {
     uid_t uid = 0;
@@ -126,6 +135,8 @@ struct NodeState {
     std::optional<EvidenceProcess> evidence; ///< watches the step's bytes and reports them to srun at its end
     std::string log_directory;               ///< for NCCL's logs (verify=full); empty: none
     StepUser user;
+    RootDirectory root_directory = RootDirectory::current();
+    UniqueFd launcher;     ///< in a task, with spawn=on: the static command; empty if it is not installed
     std::string tasks_key; ///< the key by which the step's tasks know each other (lib/net/key.h); never printed
 
     /// Prints a line for the user that begins with the node's name.
@@ -149,8 +160,8 @@ std::optional<NodeState> start_node(const Configuration& configuration, SpankHan
 
 // The tasks (stepd_tasks.cpp)
 
-/// task_init_privileged, as root in the task: applies hosts=mount and memlock=raise.
-void prepare_task(const NodeState& state);
+/// task_init_privileged, as root in the task: applies hosts=mount and memlock=raise, and opens the launcher.
+void prepare_task(NodeState& state);
 
 /// task_post_fork, as root in slurmstepd: the task is bound and waits for the others to be bound. The first task starts
 /// the watch on the step's bytes, so bytes that fetch its container do not count. Opens the ports to the tasks.
@@ -164,6 +175,17 @@ void end_task(NodeState& state);
 
 /// exit, as root: removes everything that was written for the step.
 void end_node(NodeState& state);
+
+// A task's container (stepd_container.cpp)
+
+/// Opens the static command for execve("/proc/self/fd/N"), while the task still sees the node's files. A container's
+/// image need not have it then.
+UniqueFd open_launcher();
+
+/// Returns the variables as they are to be set in the task. In a container that is more (lib/plan/container.h), and the
+/// first task of the node reports what the container lacks.
+std::vector<Variable> settle_task(const NodeState& state, const TaskFacts& task, const Environment& now,
+                                  std::vector<Variable> variables);
 
 // The exchange with srun (stepd_exchange.cpp)
 

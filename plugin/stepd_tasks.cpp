@@ -118,17 +118,27 @@ std::optional<std::string> find_command(const Environment& environment) {
     return std::nullopt;
 }
 
+/// Returns the path by which the task starts the command: the static one (tools/static) by its descriptor, which works
+/// in every container; else the one that was installed with the plugin, or the first one in the task's PATH.
+std::optional<std::string> launcher_path(const NodeState& state, const Environment& now) {
+    return state.launcher ? std::optional(format_text("/proc/self/fd/{}", state.launcher.get())) : find_command(now);
+}
+
 /// Puts `rdma-nccl run` in front of the program. On failure returns why the task must not run: it would be
-/// one rank instead of one per GPU. Uses the command that was installed with the plugin, else the first one in the
-/// task's PATH; the task sees its container's files here.
-std::optional<std::string> spawn_ranks(const TaskFacts& task, const Environment& now, SpankHandle& host) {
+/// one rank instead of one per GPU.
+std::optional<std::string> spawn_ranks(const NodeState& state, const TaskFacts& task, const Environment& now,
+                                       SpankHandle& host) {
     if (task.local_tasks > 1) {
         return too_many_tasks_to_spawn(task.task_count, task.node_count);
     }
     if (!SpankHandle::can_prepend()) {
         return std::string(spawn_needs_newer_slurm);
     }
-    const auto command = find_command(now);
+    if (now.get("SLURM_CONTAINER")) {
+        return "spawn=on: Slurm's own containers (--container) start no program of the node: put rdma-nccl into the "
+               "bundle, and type: srun --rdma-nccl ... rdma-nccl run PROGRAM";
+    }
+    const auto command = launcher_path(state, now);
     if (!command) {
         return format_text("spawn=on: rdma-nccl is neither {} nor in PATH here: install it on this node, or in the "
                            "container's image",
@@ -167,7 +177,10 @@ void run_as_user(const StepUser& user, const std::function<void()>& work) {
 
 } // namespace
 
-void prepare_task(const NodeState& state) {
+void prepare_task(NodeState& state) {
+    if (state.plan.layout.spawn) {
+        state.launcher = open_launcher();
+    }
     if (state.settings.memlock == MemlockChoice::Raise) {
         if (const auto raised = raise_memlock(); !raised) {
             state.report(format_text("warning: memlock=raise: {}", raised.error().message));
@@ -207,12 +220,13 @@ int start_task(const NodeState& state, SpankHandle& host) {
     const auto own = own_variables(state, task, placed);
     auto all = state.variables();
     override_variables(all, own);
+    all = settle_task(state, task, now, std::move(all));
     withdraw_unseen_logs(state, task, all);
     // Once more for all: by now a container plugin may have replaced our values by its image's.
     (void)set_variables(host, state, now, all);
     report_variables(state, task, own);
     report_placement(state, task, now, placed);
-    if (const auto refused = state.plan.layout.spawn ? spawn_ranks(task, now, host) : std::nullopt) {
+    if (const auto refused = state.plan.layout.spawn ? spawn_ranks(state, task, now, host) : std::nullopt) {
         if (task.local_rank == 0) {
             state.report(*refused);
         }

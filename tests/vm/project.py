@@ -29,7 +29,7 @@ from state import TestBedError
 
 _BUILD = os.path.join(HERE, "build-project")
 _BUILD_PACKAGES = os.path.join(HERE, "build-packages")
-_TEST_PROGRAMS = ("owners", "verbs-pair")
+_TEST_PROGRAMS = ("owners", "verbs-pair", "fake_container.so")
 
 
 def build_folder(suite: str) -> str:

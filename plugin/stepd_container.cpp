@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: Apache-2.0
+// A task in a container: what another plugin (pyxis, say) has done to it by task_init.
+#include "lib/base/format.h"
+#include "lib/base/lists.h"
+#include "lib/plan/container.h"
+#include "lib/plan/nccl_variables.h"
+#include "plugin/stepd.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+
+namespace rdma_nccl {
+
+namespace {
+
+/// What judge_nccl_overrides() says of the container's environment and files, and did not say of the node's.
+std::vector<std::string> judge_image(const NodeState& state, const SysRoot& root, const Environment& now,
+                                     const std::vector<Variable>& variables) {
+    NodeFacts facts = state.facts;
+    facts.nccl_conf = read_nccl_conf(root, now, now.get("HOME").value_or(""));
+    facts.environment = now.as_users();
+    for (const auto& variable : variables) { // those are settled
+        facts.nccl_conf.erase(variable.name);
+        if (variable.action == VariableAction::Set) {
+            facts.environment.set(variable.name, variable.value);
+        } else if (variable.action == VariableAction::Unset) {
+            facts.environment.unset(variable.name);
+        }
+    }
+    auto found = judge_nccl_overrides(facts, state.plan.fabric);
+    std::erase_if(found, [&](const std::string& sentence) { return contains(state.plan.warnings, sentence); });
+    return found;
+}
+
+} // namespace
+
+RootDirectory RootDirectory::current() {
+    struct stat status {};
+    return ::stat("/", &status) == 0 ? RootDirectory{status.st_dev, status.st_ino} : RootDirectory{};
+}
+
+UniqueFd open_launcher() {
+    // Not O_CLOEXEC: the descriptor is for the program that slurmstepd executes.
+    return UniqueFd(::open(LIBEXECDIR "/rdma-nccl/rdma-nccl", O_PATH)); // NOLINT(android-cloexec-open)
+}
+
+std::vector<Variable> settle_task(const NodeState& state, const TaskFacts& task, const Environment& now,
+                                  std::vector<Variable> variables) {
+    if (RootDirectory::current() == state.root_directory) {
+        return variables;
+    }
+    auto settled = settle_in_container(std::move(variables), state.facts.environment, now);
+    if (task.local_rank != 0 || state.settings.verbose == 0 || !state.concerns_rdma()) {
+        return std::move(settled.variables);
+    }
+    const auto root = SysRoot::open("/");
+    if (root) {
+        const auto lacking = judge_container(inspect_container(*root, state.facts.fabric, state.plan.fabric, now));
+        for (const auto& sentence : lacking) {
+            state.report("warning: " + sentence);
+        }
+        for (const auto& sentence :
+             task.rank == 0 ? judge_image(state, *root, now, settled.variables) : std::vector<std::string>()) {
+            state.report("warning: in the container: " + sentence);
+        }
+    }
+    if (task.rank == 0 && state.settings.verbose >= 2) {
+        for (const auto& note : settled.notes) {
+            state.report("note: " + note);
+        }
+    }
+    return std::move(settled.variables);
+}
+
+} // namespace rdma_nccl
