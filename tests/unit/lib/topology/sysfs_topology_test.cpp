@@ -66,7 +66,7 @@ TEST(SysfsTopology, EachCpuIsACoreWhereNothingTells) {
     tree.file(cpu_folder + "/online", "0-2");
     const auto read = read_sysfs_topology(tree.root());
     ASSERT_TRUE(read);
-    EXPECT_EQ(cores_of(*read), "0@0.99 1@0.99 2@0.99 ");
+    EXPECT_EQ(cores_of(*read), "0@0.0 1@0.0 2@0.0 ");
     EXPECT_EQ(read->packages, 1U);
 }
 
