@@ -156,12 +156,15 @@ class InSlurm(SlurmTest):
         if "prepend" in several.err:
             return
         self.assertIn("this step has 4 tasks on 2 nodes: use --ntasks-per-node=1", several.err)
-        command = self.lab.good("n01", "sh", "-c", "command -v rdma-nccl").strip()
-        self.lab.good("n02", "mv", command, f"{command}.away")
+        commands = "/usr/bin/rdma-nccl /usr/libexec/rdma-nccl/rdma-nccl"  # the usual one and the static one
+        self.lab.script("n02", f"for file in {commands}; do mv $file $file.away; done")
         try:
             missing = self.srun("--rdma-nccl=spawn", "--kill-on-bad-exit=1", "echo", "ran")
+            self.lab.script("n02", "mv /usr/libexec/rdma-nccl/rdma-nccl.away /usr/libexec/rdma-nccl/rdma-nccl")
+            alone = self.srun("--rdma-nccl=spawn", "--gpus-per-node=2", "echo", "ran")
+            self.assertEqual(alone.out.split().count("ran"), 4, f"the static one alone: {alone.err}")
         finally:
-            self.lab.good("n02", "mv", f"{command}.away", command)
+            self.lab.script("n02", f"for file in {commands}; do [ ! -e $file.away ] || mv $file.away $file; done")
         self.assertNotEqual(missing.status, 0)
         self.assertRegex(missing.err, r"n02: spawn=on: rdma-nccl is neither \S+ nor in PATH here: install it on this node")
 
