@@ -248,7 +248,7 @@ bool set_variables(SpankHandle& host, const NodeState& state, const Environment&
     // Only what differs: Slurm clears 256 KiB for each variable that it sets (src/common/env.c, setenvpf).
     for (const auto& variable : variables) {
         const auto value = now.get(variable.name);
-        if (variable.action == VariableAction::Set && value != variable.value) {
+        if (variable.is_written() && value != variable.value) {
             good = host.set_variable(variable.name, variable.value) && good;
         } else if (variable.action == VariableAction::Unset && value) {
             good = host.unset_variable(variable.name) && good;

@@ -21,7 +21,7 @@ std::vector<std::string> judge_image(const NodeState& state, const SysRoot& root
     facts.environment = now.as_users();
     for (const auto& variable : variables) { // those are settled
         facts.nccl_conf.erase(variable.name);
-        if (variable.action == VariableAction::Set) {
+        if (variable.is_written()) {
             facts.environment.set(variable.name, variable.value);
         } else if (variable.action == VariableAction::Unset) {
             facts.environment.unset(variable.name);

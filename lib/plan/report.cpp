@@ -36,6 +36,7 @@ std::string variable_line(const Variable& variable) {
     case VariableAction::Set:
         return format_text("  {}={}  [{}: {}]", variable.name, variable.value, variable.source, variable.why);
     case VariableAction::Keep:
+    case VariableAction::Restore:
         return format_text("  {}={}  [{}: kept]", variable.name, variable.value, variable.source);
     case VariableAction::Leave:
         return format_text("  {} left unset  [{}: {}]", variable.name, variable.source, variable.why);

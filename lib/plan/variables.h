@@ -14,9 +14,10 @@ namespace rdma_nccl {
 
 enum class VariableAction {
     Set,
-    Keep,  ///< the user's or the site's own value stays
-    Leave, ///< deliberately not set: NCCL chooses correctly by itself
-    Unset, ///< removed: left over from an outer step of ours
+    Keep,    ///< the user's or the site's own value stays
+    Restore, ///< the same, in a container whose image replaced or hid it: set again, but not as ours
+    Leave,   ///< deliberately not set: NCCL chooses correctly by itself
+    Unset,   ///< removed: left over from an outer step of ours
 };
 
 struct Variable {
@@ -25,6 +26,11 @@ struct Variable {
     std::string source; ///< "fabric", "slurm", "setting", "user", "/etc/nccl.conf", ...
     std::string why;
     VariableAction action = VariableAction::Set;
+
+    /// True if the value has to be put into the environment, be it ours or not.
+    [[nodiscard]] bool is_written() const {
+        return action == VariableAction::Set || action == VariableAction::Restore;
+    }
 
     friend bool operator==(const Variable&, const Variable&) = default;
 };

@@ -42,6 +42,10 @@ class InContainer(SlurmTest):
         users = self.srun("--rdma-nccl", f"--image={IMAGE}", *INSIDE, show, prefix=("env", "NCCL_IB_HCA=mlx5_1"))
         self.assertEqual(sorted(users.out.split())[:2], ["Ring", "Ring"], users.err)
         self.assertEqual(sorted(users.out.split())[2:], ["mlx5_1", "mlx5_1", "n01", "n02"])
+        marker = self.srun("--rdma-nccl", f"--image={IMAGE}", *INSIDE, "echo $RDMA_NCCL_SET",
+                           prefix=("env", "NCCL_IB_HCA=mlx5_1"))
+        self.assertIn("NCCL_SOCKET_IFNAME:", marker.out)
+        self.assertNotIn("NCCL_IB_HCA", marker.out, "a step inside would take it for ours")
 
     @on_each_suite
     def test_what_the_image_lacks(self):

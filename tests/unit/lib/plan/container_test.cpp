@@ -25,17 +25,26 @@ TEST(SettleInContainer, OursReplacesTheImages) {
               std::vector<std::string>{"NCCL_IB_HCA=mlx4 of the container's image is replaced by =mlx5_0:1"});
 }
 
-TEST(SettleInContainer, WhatTheUserOrTheNodesFilesSayIsSetAgain) {
+TEST(SettleInContainer, WhatTheUserOrTheNodesFilesSayIsRestored) {
     auto from_file = variable("NCCL_IB_TC", "106", VariableAction::Keep);
     from_file.source = "/etc/nccl.conf";
     const auto settled =
         settle_in_container({variable("NCCL_IB_HCA", "mlx5_3", VariableAction::Keep), std::move(from_file)},
                             environment({"NCCL_IB_HCA=mlx5_3"}), environment({"NCCL_IB_HCA=mlx4"}));
-    EXPECT_EQ(settled.variables[0].action, VariableAction::Set);
+    EXPECT_EQ(settled.variables[0].action, VariableAction::Restore);
     EXPECT_EQ(settled.variables[0].value, "mlx5_3");
-    EXPECT_EQ(settled.variables[1].action, VariableAction::Set);
+    EXPECT_EQ(settled.variables[1].action, VariableAction::Restore);
+    EXPECT_EQ(marker_value("7.0", settled.variables), "@7.0") << "they are not ours";
     EXPECT_EQ(settled.notes,
               std::vector<std::string>{"NCCL_IB_HCA=mlx4 of the container's image is replaced by mlx5_3"});
+}
+
+TEST(SettleInContainer, AnEmptyValueOfTheUserIsOneToo) {
+    const auto settled = settle_in_container({variable("NCCL_IB_HCA", "", VariableAction::Keep)},
+                                             environment({"NCCL_IB_HCA="}), environment({"NCCL_IB_HCA=mlx4"}));
+    EXPECT_EQ(settled.variables.front().action, VariableAction::Restore);
+    EXPECT_EQ(settled.notes,
+              std::vector<std::string>{"NCCL_IB_HCA=mlx4 of the container's image is replaced by an empty value"});
 }
 
 TEST(SettleInContainer, WhatNcclChoosesBetterIsRemovedOnlyIfItIsTheImages) {
