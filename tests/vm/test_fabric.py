@@ -8,6 +8,7 @@ import json
 import re
 import tarfile
 import tempfile
+import time
 
 from testbed import PATIENCE, End, LabTest, on_each_suite, pingpong, write_bandwidth
 
@@ -35,6 +36,13 @@ def port_of(gids: dict, device: str) -> dict:
     (hca,) = [hca for hca in gids["hcas"] if hca["name"] == device]
     (port,) = hca["ports"]
     return port
+
+
+def kind_of_entry(gid: dict) -> tuple:
+    """What entries of two nodes have in common; the address ends with the node's number."""
+    address = ipaddress.IPv6Address(gid["gid"])
+    family = "IPv4" if address.ipv4_mapped else "link-local" if address.is_link_local else "IPv6"
+    return gid["netdev"], gid["type"], family, gid["rule"]
 
 
 class FabricTest(LabTest):
@@ -122,14 +130,14 @@ class Fabric(FabricTest):
     @on_each_suite
     def test_used_entry_works_and_unusable_ones_do_not(self):
         self.lab.everywhere(MANY_ADDRESSES)
-        answers = self.ask(self.lab.nodes, "gids")
-        ports = [port_of(answer, "mlx5_0") for answer in answers]
+        ports = self.ports_with_equal_tables("mlx5_0")
         self.assertEqual(ports[0]["gid_index"], ports[1]["gid_index"])
         self.assertEqual([port["nccl_told"] for port in ports], [port["gid_index"] for port in ports])
         rules = {gid["rule"] for gid in ports[0]["gids"]}
         self.assertEqual(rules, {"used", "less-preferred", "stacked", "later", "netdev-down"})
-        for gid in ports[0]["gids"]:
-            ends = [End(node, "mlx5_0", gid["index"]) for node in self.lab.nodes]
+        for pair in zip(*[sorted(port["gids"], key=kind_of_entry) for port in ports]):
+            gid = pair[0]
+            ends = [End(node, "mlx5_0", entry["index"]) for node, entry in zip(self.lab.nodes, pair)]
             if gid["rule"] in UNUSABLE:
                 self.assert_no_transfer(*ends)
             else:
@@ -137,10 +145,22 @@ class Fabric(FabricTest):
                 self.assert_transfer(*ends)
             if gid["rule"] == "used":
                 self.assert_transfer(*ends, write_bandwidth)
-        indices = {gid["index"] for gid in ports[0]["gids"]}
+        indices = {gid["index"] for port in ports for gid in port["gids"]}
         hole = next(index for index in range(256) if index not in indices)
         self.assertLess(hole, max(indices))
         self.assert_no_transfer(*[End(node, "mlx5_0", hole) for node in self.lab.nodes])
+
+    def ports_with_equal_tables(self, device: str) -> list[dict]:
+        """Waits until the nodes have the same kinds of entries: link-local ones come when their address has been tested,
+        so they come at different times, and may have different indices."""
+        give_up = time.monotonic() + PATIENCE
+        while True:
+            ports = [port_of(answer, device) for answer in self.ask(self.lab.nodes, "gids")]
+            kinds = [sorted(kind_of_entry(gid) for gid in port["gids"]) for port in ports]
+            if kinds[0] == kinds[1] or time.monotonic() > give_up:
+                self.assertEqual(kinds[0], kinds[1])
+                return ports
+            time.sleep(0.2)
 
     def test_index_follows_the_addresses(self):
         """The first address goes, another comes: the index that was right is wrong then, and the nodes' differ."""
