@@ -134,9 +134,10 @@ std::optional<std::string> spawn_ranks(const NodeState& state, const TaskFacts& 
     if (!SpankHandle::can_prepend()) {
         return std::string(spawn_needs_newer_slurm);
     }
-    if (now.get("SLURM_CONTAINER")) {
+    if (now.get("SLURM_CONTAINER")) { // by srun --container, or left over from sbatch --container: nothing else tells
         return "spawn=on: Slurm's own containers (--container) start no program of the node: put rdma-nccl into the "
-               "bundle, and type: srun --rdma-nccl ... rdma-nccl run PROGRAM";
+               "bundle, and type: srun --rdma-nccl ... rdma-nccl run PROGRAM. If this step has none, unset "
+               "SLURM_CONTAINER, which the job has from its batch script";
     }
     const auto command = launcher_path(state, now);
     if (!command) {
