@@ -2,6 +2,7 @@
 // A task in a container: what another plugin (pyxis, say) has done to it by task_init.
 #include "lib/base/format.h"
 #include "lib/base/lists.h"
+#include "lib/base/text.h"
 #include "lib/plan/container.h"
 #include "lib/plan/nccl_variables.h"
 #include "plugin/stepd.h"
@@ -32,6 +33,10 @@ std::vector<std::string> judge_image(const NodeState& state, const SysRoot& root
     return found;
 }
 
+bool has_text(const SysRoot& root, const std::string& file, const std::string& text) {
+    return root.read(file, text.size() + 1).value_or("") == trim(text);
+}
+
 } // namespace
 
 RootDirectory RootDirectory::current() {
@@ -58,6 +63,9 @@ std::vector<Variable> settle_task(const NodeState& state, const TaskFacts& task,
         const auto lacking = judge_container(inspect_container(*root, state.facts.fabric, state.plan.fabric, now));
         for (const auto& sentence : lacking) {
             state.report("warning: " + sentence);
+        }
+        if (state.etc_hosts && !has_text(*root, "/etc/hosts", state.etc_hosts->text)) {
+            state.report("warning: hosts=mount: the container has an /etc/hosts of its own; use hosts=file");
         }
         for (const auto& sentence :
              task.rank == 0 ? judge_image(state, *root, now, settled.variables) : std::vector<std::string>()) {

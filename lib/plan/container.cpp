@@ -74,6 +74,14 @@ std::vector<std::string> judge_container(const ContainerFacts& facts) {
               "install ibverbs-providers (Debian) or rdma-core (RHEL) in the image; else NCCL uses sockets");
     add_names(sentences, "the container's network lacks interfaces", facts.unseen_netdevs,
               "give it the host's network; RoCE needs the interfaces of its HCAs");
+    add_names(sentences, "the container's image lacks plugins of NCCL", facts.no_plugins,
+              "install them in the image, or unset the variables");
+    if (facts.needs_ofi_plugin) {
+        sentences.emplace_back("the container's image has no aws-ofi-nccl (libnccl-net.so or libnccl-net-ofi.so): "
+                               "NCCL will use sockets; install it in the image");
+    }
+    add_names(sentences, "the container lacks files that variables name", facts.unseen_files,
+              "mount them at the same place");
     if (facts.shm_mib && *facts.shm_mib <= default_of_docker) {
         sentences.push_back(
             format_text("the container's /dev/shm has {} MiB, too little for NCCL between GPUs of a node: "

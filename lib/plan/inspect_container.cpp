@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lib/base/format.h"
+#include "lib/base/lists.h"
+#include "lib/base/text.h"
 #include "lib/plan/container.h"
 #include "lib/sys/libraries.h"
 
@@ -12,7 +14,7 @@ namespace rdma_nccl {
 
 namespace {
 
-/// Kernel drivers and the names of their providers in rdma-core: "mlx5" is libmlx5-rdmav34.so.
+/// Kernel drivers of PCI devices and the names of their providers (providers/ in rdma-core 60).
 constexpr std::array<std::pair<std::string_view, std::string_view>, 12> providers = {{{"mlx5_core", "mlx5"},
                                                                                       {"mlx4_core", "mlx4"},
                                                                                       {"bnxt_en", "bnxt_re"},
@@ -26,27 +28,67 @@ constexpr std::array<std::pair<std::string_view, std::string_view>, 12> provider
                                                                                       {"mana", "mana"},
                                                                                       {"ionic", "ionic"}}};
 
-/// Returns false only if the provider of a known driver is surely not in `folder`. Software devices have none there
-/// that a driver's name tells.
-bool has_provider(const std::vector<std::string>& files, std::string_view driver) {
+/// Returns false only if the provider of a known driver is surely not among them. Software devices have none that a
+/// driver's name tells.
+bool has_provider(const std::vector<std::string>& names, std::string_view driver) {
     const auto known = std::ranges::find(providers, driver, &std::pair<std::string_view, std::string_view>::first);
-    const auto is_of = [&](const std::string& file) {
-        return file.starts_with(format_text("lib{}-rdmav", known->second));
-    };
-    return known == providers.end() || std::ranges::any_of(files, is_of);
+    return known == providers.end() || contains(names, std::string(known->second));
 }
 
 std::vector<const Hca*> used_hcas(const Fabric& fabric, const FabricChoice& choice) {
     std::vector<const Hca*> used;
     for (const auto& hca : fabric.hcas) {
-        if (choice.uses(hca.name)) {
+        if (choice.uses(hca.name) || choice.is_efa()) {
             used.push_back(&hca);
         }
     }
     return used;
 }
 
+/// Variables that name a file, set by the user, the site or this project.
+constexpr std::array<std::string_view, 5> file_variables = {"NCCL_TOPO_FILE", "NCCL_GRAPH_FILE", "NCCL_CONF_FILE",
+                                                            hosts_variable, hostfile_variable};
+
+std::string assignment(std::string_view name, std::string_view value) {
+    return format_text("{}={}", name, printable(value, 200));
+}
+
 } // namespace
+
+std::vector<std::string> verbs_providers(const SysRoot& root, const std::string& libibverbs) {
+    constexpr std::string_view prefix = "lib";
+    constexpr std::string_view suffix = "-rdmav"; // libmlx5-rdmav34.so
+    std::vector<std::string> names;
+    for (const auto& file :
+         root.list(libibverbs.substr(0, libibverbs.rfind('/')) + "/libibverbs").value_or(std::vector<std::string>())) {
+        const auto end = file.find(suffix);
+        if (file.starts_with(prefix) && end != std::string::npos) {
+            add_once(names, file.substr(prefix.size(), end - prefix.size()));
+        }
+    }
+    return names;
+}
+
+std::vector<std::string> missing_plugins(const SysRoot& root, const Environment& environment) {
+    constexpr std::array<std::pair<std::string_view, std::string_view>, 3> kinds = {
+        {{"NCCL_NET_PLUGIN", "net"}, {"NCCL_TUNER_PLUGIN", "tuner"}, {"NCCL_PROFILER_PLUGIN", "profiler"}}};
+    std::vector<std::string> missing;
+    for (const auto& [variable, kind] : kinds) {
+        const auto value = environment.get(variable).value_or("");
+        for (const auto part : split(value, ',')) { // a list since NCCL 2.27
+            const std::string name(part);
+            const bool built_in = name.empty() || name == "none" || name == "STATIC_PLUGIN";
+            const bool there = name.starts_with('/')
+                                   ? root.exists(name)
+                                   : find_library(root, environment, name) ||
+                                         find_library(root, environment, format_text("libnccl-{}-{}.so", kind, name));
+            if (!built_in && !there) {
+                missing.push_back(assignment(variable, name));
+            }
+        }
+    }
+    return missing;
+}
 
 ContainerFacts inspect_container(const SysRoot& root, const Fabric& fabric, const FabricChoice& choice,
                                  const Environment& environment) {
@@ -54,9 +96,7 @@ ContainerFacts inspect_container(const SysRoot& root, const Fabric& fabric, cons
     const auto hcas = used_hcas(fabric, choice);
     const auto library = find_library(root, environment, "libibverbs.so.1");
     facts.has_verbs_library = library.has_value();
-    // Debian and RHEL have providers in a folder beside the library, which rdma-core is built with.
-    const auto beside = library ? library->substr(0, library->rfind('/')) + "/libibverbs" : "";
-    const auto files = root.list(beside);
+    const auto names = library ? verbs_providers(root, *library) : std::vector<std::string>();
     for (const auto* const hca : hcas) {
         if (!root.exists("/sys/class/infiniband/" + hca->name)) {
             facts.unseen_hcas.push_back(hca->name);
@@ -64,13 +104,22 @@ ContainerFacts inspect_container(const SysRoot& root, const Fabric& fabric, cons
         if (!hca->device_file.empty() && !root.may_read_and_write(hca->device_file)) {
             facts.closed_files.push_back(hca->device_file);
         }
-        if (files && !has_provider(*files, hca->driver)) {
+        if (!names.empty() && !has_provider(names, hca->driver)) {
             facts.no_provider.push_back(hca->name);
         }
         for (const auto& netdev : hca->netdevs) {
             if (root.is_live() && ::if_nametoindex(netdev.c_str()) == 0) {
                 facts.unseen_netdevs.push_back(netdev);
             }
+        }
+    }
+    facts.no_plugins = missing_plugins(root, environment);
+    facts.needs_ofi_plugin = choice.is_efa() && !find_library(root, environment, "libnccl-net.so") &&
+                             !find_library(root, environment, "libnccl-net-ofi.so");
+    for (const auto name : file_variables) {
+        const auto path = environment.get(name);
+        if (path && path->starts_with('/') && !root.exists(*path)) {
+            facts.unseen_files.push_back(assignment(name, *path));
         }
     }
     struct statvfs shm {};

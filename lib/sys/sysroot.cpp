@@ -207,6 +207,10 @@ Result<std::string> SysRoot::read(std::string_view path, std::size_t limit) cons
     });
 }
 
+Result<UniqueFd> SysRoot::open_file(std::string_view path) const {
+    return open_below(path, read_flags);
+}
+
 Result<Directory> SysRoot::directory(std::string_view path) const {
     return open_below(path, directory_flags).map([&](UniqueFd fd) {
         return Directory(std::move(fd), std::string(path), log_);

@@ -8,6 +8,7 @@
 #include "lib/sys/environment.h"
 #include "lib/sys/sysroot.h"
 #include "tools/check/facts.h"
+#include "tools/check/image.h"
 #include "tools/check/judge.h"
 #include "tools/common/command_line.h"
 #include "tools/common/print.h"
@@ -127,6 +128,12 @@ int run_here(const Options& options, const Settings& settings, Clock::time_point
         print_error(root.error().message);
         return options.form == Form::Prolog ? exit_good : exit_cannot_tell;
     }
+    if (options.image) {
+        stage("reading libraries");
+        const auto image = inspect_image(*root, Environment::from(environ));
+        print_out(options.form == Form::Json ? as_json(image).dump(2) + "\n" : as_text(image));
+        return exit_good;
+    }
     auto facts = inspect(*root, settings, Environment::from(environ), stage);
     facts.now.time_us = wall_time_us();
     if (options.learn) {
@@ -239,6 +246,9 @@ int run_check(CheckLine& line) {
                    : line.health ? Form::Health
                    : quiet       ? Form::Quiet
                                  : Form::Text;
+    if (options.image && ((options.form != Form::Text && options.form != Form::Json) || options.learn)) {
+        refuse_option("--image", "lists libraries, and goes with --json alone");
+    }
     if (line.health && options.state.empty() && ::geteuid() == 0) {
         options.state = "/var/lib/rdma-nccl/health.json"; // survives the reboot of a drained node
     }
@@ -253,6 +263,8 @@ void add_forms(const Subcommand& command, CheckLine& line) {
     forms.flag("--health", line.health,
                "for Slurm's HealthCheckProgram: drain this node when critical, undo that when it is good again");
     command.flag("--all", line.options.all, "what passed and what was left out, too");
+    command.flag("--image", line.options.image,
+                 "check nothing, list the libraries that NCCL would load here, and their versions");
     command
         .option("--prometheus", line.options.prometheus,
                 "write metrics for node_exporter's text file collector; alone, nothing is printed")

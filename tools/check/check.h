@@ -35,6 +35,7 @@ struct Options {
     std::string state;                ///< empty: none
     Form form = Form::Text;
     bool all = false;
+    bool image = false; ///< only list libraries (image.h)
     bool dry_run = false;
     unsigned after = 2;    ///< critical checks in a row before the node is drained; one bad reading is not enough
     unsigned limit_s = 20; ///< for the whole check; slurmd kills a HealthCheckProgram after 60 s

@@ -3,6 +3,7 @@
 // writes it anew.
 #include "lib/evidence/verdict.h"
 #include "tools/bench/output.h"
+#include "tools/check/image.h"
 #include "tools/check/result.h"
 #include "tools/gids/gids.h"
 #include "tools/pairs/output.h"
@@ -39,6 +40,7 @@ TEST(Schemas, AreInDoc) {
     expect_in_doc("gids", "rdma-nccl gids --json", gids_schema());
     expect_in_doc("topo", "rdma-nccl topo --json", topo_schema());
     expect_in_doc("check", "rdma-nccl check --json", check::schema());
+    expect_in_doc("image", "rdma-nccl check --image --json", check::image_schema());
     expect_in_doc("pairs", "rdma-nccl pairs --json", pairs::json_schema());
     expect_in_doc("bench", "rdma-nccl bench --json", bench::json_schema());
     expect_in_doc("verdict", "rdma-nccl verify --json, and the files of verify_dir", verdict_schema());

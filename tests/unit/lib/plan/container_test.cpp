@@ -129,6 +129,38 @@ TEST_F(Container, OnlyUsedHcasCount) {
     EXPECT_TRUE(judge().empty());
 }
 
+TEST_F(Container, LacksAPlugin) {
+    EXPECT_TRUE(judge(environment({"NCCL_NET_PLUGIN=none", "NCCL_TUNER_PLUGIN="})).empty());
+    const auto missing = judge(environment({"NCCL_NET_PLUGIN=spcx,none", "NCCL_TUNER_PLUGIN=/opt/tuner.so"}));
+    ASSERT_EQ(missing.size(), 1U);
+    EXPECT_TRUE(missing[0].starts_with("the container's image lacks plugins of NCCL (NCCL_NET_PLUGIN=spcx, "
+                                       "NCCL_TUNER_PLUGIN=/opt/tuner.so): "))
+        << missing[0];
+    tree.file("/usr/lib/libnccl-net-spcx.so", "").file("/opt/tuner.so", "");
+    EXPECT_TRUE(judge(environment({"NCCL_NET_PLUGIN=spcx", "NCCL_TUNER_PLUGIN=/opt/tuner.so"})).empty());
+}
+
+TEST_F(Container, LacksAFileThatAVariableNames) {
+    const auto variables = environment({"NCCL_TOPO_FILE=/opt/topo.xml", "RDMA_NCCL_HOSTS=mount"});
+    ASSERT_EQ(judge(variables).size(), 1U);
+    EXPECT_EQ(judge(variables)[0],
+              "the container lacks files that variables name (NCCL_TOPO_FILE=/opt/topo.xml): mount "
+              "them at the same place");
+    tree.file("/opt/topo.xml", "");
+    EXPECT_TRUE(judge(variables).empty());
+}
+
+TEST_F(Container, LacksAwsOfiNccl) {
+    fabric.hcas[0].driver = "efa";
+    choice.ports[0].rule = PortRule::Efa;
+    tree.file("/usr/lib64/libibverbs/libefa-rdmav34.so", "");
+    ASSERT_TRUE(choice.is_efa());
+    ASSERT_EQ(judge().size(), 1U);
+    EXPECT_TRUE(judge()[0].starts_with("the container's image has no aws-ofi-nccl ")) << judge()[0];
+    tree.file("/usr/lib64/libnccl-net-ofi.so", "");
+    EXPECT_TRUE(judge().empty());
+}
+
 TEST(JudgeContainer, NamesASmallShm) {
     ContainerFacts facts;
     facts.shm_mib = 64;
