@@ -34,7 +34,7 @@ CANNOT_BE_HAD = 77  # the exit status of who finds that packages are out of reac
 # Beside the packages that the project is built with (build-aux/deps --list).
 _PACKAGES = (
     "busybox-static ccache iproute2 iputils-ping kmod procps munge slurmctld slurmd slurm-client"
-    " rdma-core ibverbs-providers ibverbs-utils rdmacm-utils perftest"
+    " rdma-core ibverbs-providers ibverbs-utils rdmacm-utils perftest bubblewrap crun"
 ).split()
 # A command after these words ends, with all that it started, when the process that started it does; and its mounts are
 # there for no one else. mmdebstrap left to itself goes on for minutes, and killed leaves /proc and /sys mounted.

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from test_evidence import StepsTest
 from test_slurm import SlurmTest
 from testbed import on_each_suite
 
@@ -17,8 +18,67 @@ echo optional /usr/local/bin/fake_container.so > /etc/slurm/plugstack.conf.d/$1
 """
 INSIDE = "/bin/sh", "-c"
 
+# The node's own programs, seen from another root directory; and the same without libibverbs.
+FULL, BROKEN = "/srv/full", "/srv/broken"
+MAKE_FULL_IMAGES = f"""
+mount -t tmpfs tmpfs /srv
+mkdir /srv/upper /srv/work
+for image in {FULL} {BROKEN}; do
+    mkdir -p $image/usr $image/etc $image/lab $image/proc $image/sys $image/dev $image/tmp
+    for folder in bin lib lib64 sbin; do ln -s usr/$folder $image/$folder; done
+    mount --bind /etc $image/etc
+    mount --bind /lab $image/lab
+done
+mount --bind /usr {FULL}/usr
+mount -t overlay -o lowerdir=/usr,upperdir=/srv/upper,workdir=/srv/work overlay {BROKEN}/usr
+rm {BROKEN}/usr/lib/*/libibverbs.so*
+"""
 
-class InContainer(SlurmTest):
+
+# A container that is a program, as Apptainer is: the plugin sees nothing of it.
+BUBBLEWRAP = (
+    *("bwrap", "--ro-bind", "/", "/", "--dev-bind", "/dev", "/dev", "--bind", "/tmp", "/tmp", "--proc", "/proc"),
+    *("--unshare-user", "--unshare-pid", "--unshare-ipc", "--die-with-parent"),
+)
+
+# A bundle for Slurm's own containers, with the static command mounted, and the runtime crun without root.
+BUNDLE = "/srv/bundle"
+MAKE_BUNDLE = f"""
+mkdir -p {BUNDLE}/rootfs/usr/local/bin {BUNDLE}/rootfs/var/run/slurm
+cp -a {IMAGE}/. {BUNDLE}/rootfs/
+touch {BUNDLE}/rootfs/usr/local/bin/rdma-nccl
+cat > {BUNDLE}/config.json << END
+{{
+  "ociVersion": "1.0.2",
+  "process": {{"user": {{"uid": 0, "gid": 0}}, "args": ["/bin/sh"], "env": ["PATH=/bin:/usr/local/bin"], "cwd": "/"}},
+  "root": {{"path": "rootfs", "readonly": true}},
+  "mounts": [
+    {{"destination": "/proc", "type": "proc", "source": "proc"}},
+    {{"destination": "/dev", "type": "none", "source": "/dev", "options": ["rbind"]}},
+    {{"destination": "/sys", "type": "none", "source": "/sys", "options": ["rbind", "ro"]}},
+    {{"destination": "/tmp", "type": "none", "source": "/tmp", "options": ["rbind"]}},
+    {{"destination": "/usr/local/bin/rdma-nccl", "type": "none", "source": "/usr/libexec/rdma-nccl/rdma-nccl",
+     "options": ["rbind", "ro"]}}
+  ],
+  "linux": {{
+    "namespaces": [{{"type": "mount"}}, {{"type": "user"}}, {{"type": "pid"}}],
+    "uidMappings": [{{"containerID": 0, "hostID": $(id -u alice), "size": 1}}],
+    "gidMappings": [{{"containerID": 0, "hostID": $(id -g alice), "size": 1}}]
+  }}
+}}
+END
+cat > /etc/slurm/oci.conf << END
+RunTimeQuery="crun --root=/tmp/crun-%u state %n.%j.%s.%t"
+RunTimeKill="crun --root=/tmp/crun-%u kill %n.%j.%s.%t"
+RunTimeDelete="crun --root=/tmp/crun-%u delete --force %n.%j.%s.%t"
+RunTimeRun="crun --root=/tmp/crun-%u --cgroup-manager=disabled run --bundle=%b %n.%j.%s.%t"
+END
+"""
+
+
+class ContainerTest(SlurmTest):
+    """With the plugin of an emulated container."""
+
     def setUp(self):
         super().setUp()
         self.load_plugin("container.conf")
@@ -28,6 +88,8 @@ class InContainer(SlurmTest):
         self.lab.everywhere(MAKE_IMAGE.replace("$1", name))
         self.addCleanup(self.lab.everywhere, f"rm -f /etc/slurm/plugstack.conf.d/{name}")
 
+
+class InContainer(ContainerTest):
     @on_each_suite
     def test_variables_of_the_image(self):
         """Ours win over them, what the user set outside wins over both, and the rest is named."""
@@ -69,3 +131,61 @@ class InContainer(SlurmTest):
                 self.assertEqual(done.status, 0, done.err)
                 ranks = sorted(" ".join(line.split()[-4:]) for line in done.out.splitlines() if "n0" in line)
                 self.assertEqual(ranks, ["n01 0 0 4", "n01 1 1 4", "n02 2 0 4", "n02 3 1 4"], done.out + done.err)
+
+
+class VerdictsOnContainers(ContainerTest, StepsTest):
+    """What srun says of the traffic of tasks in images: queue pairs of other mount, user and PID namespaces count."""
+
+    def setUp(self):
+        super().setUp()
+        self.addCleanup(self.lab.everywhere, "/bin/umount --recursive /srv")
+        self.lab.everywhere(MAKE_FULL_IMAGES)
+
+    @on_each_suite
+    def test_used(self):
+        """From an image, and from bubblewrap with PID and user namespaces of its own."""
+        for start in ((f"--image={FULL}",), BUBBLEWRAP):
+            with self.subTest(start[0]):
+                done = self.srun("--rdma-nccl", *start, "/lab/guest/transfer", "verbs", "200", str(self.lab.next_port()))
+                self.assertEqual(done.status, 0, done.out + done.err)
+                self.assertRegex(done.err, r"rdma-nccl: RDMA USED: (about )?\d+\.\d % of 2\d\d MB between 2 nodes ")
+                self.assertNotIn("container", done.err, "it lacks nothing")
+
+    @on_each_suite
+    def test_not_used(self):
+        """The cause is said before the tasks start, and the verdict at their end."""
+        done = self.step("tcp", 100, "--rdma-nccl", f"--image={BROKEN}")
+        cause = "warning: the container's image has no libibverbs.so.1: NCCL will use sockets"
+        self.assertIn(cause, done.err)
+        self.assertRegex(done.err, r"warning: RDMA NOT USED: 1\d\d MB between 2 nodes went over sockets")
+
+
+class OtherContainers(SlurmTest):
+    """Those of which the plugin knows nothing."""
+
+    @on_each_suite
+    def test_bubblewrap(self):
+        """As with Apptainer, each rank is a container."""
+        show = "echo $SLURMD_NODENAME $LOCAL_RANK $RANK $WORLD_SIZE ${NCCL_IB_HCA%%_*}"
+        done = self.srun("--rdma-nccl", "--gpus-per-node=2", "rdma-nccl", "run", *BUBBLEWRAP, *INSIDE, show)
+        self.assertEqual(done.status, 0, done.out + done.err)
+        ranks = sorted(line.split("] ")[-1] for line in done.out.splitlines())
+        self.assertEqual(ranks, [f"n0{1 + rank // 2} {rank % 2} {rank} 4 =mlx5" for rank in range(4)], done.err)
+
+    def test_slurms_own(self):
+        """A task per rank works, `rdma-nccl run` works where it is mounted, and spawn is refused with what to type. Not in
+        Slurm 22.05, which keeps the step's variables from its containers."""
+        self.lab.everywhere(MAKE_IMAGE.replace("$1", "container.conf") + MAKE_BUNDLE)
+        self.lab.everywhere("rm /etc/slurm/plugstack.conf.d/container.conf")
+        self.addCleanup(self.lab.everywhere, "rm /etc/slurm/oci.conf")
+        show = "[ ! -e /usr/bin ] && echo $SLURMD_NODENAME $RANK $WORLD_SIZE ${NCCL_IB_HCA%%_*}"
+        done = self.srun("--rdma-nccl", f"--container={BUNDLE}", *INSIDE, show)
+        self.assertEqual(done.status, 0, done.out + done.err)
+        self.assertEqual(sorted(done.out.splitlines()), ["n01 0 2 =mlx5", "n02 1 2 =mlx5"], done.err)
+        run = ("--rdma-nccl", f"--container={BUNDLE}", "--gpus-per-node=2", "/usr/local/bin/rdma-nccl", "run")
+        done = self.srun(*run, *INSIDE, show)
+        ranks = sorted(line.split("] ")[-1] for line in done.out.splitlines())
+        self.assertEqual(ranks, [f"n0{1 + rank // 2} {rank} 4 =mlx5" for rank in range(4)], done.out + done.err)
+        refused = self.srun("--rdma-nccl=spawn", f"--container={BUNDLE}", "--gpus-per-node=2", *INSIDE, show)
+        self.assertNotEqual(refused.status, 0)
+        self.assertIn("spawn=on: Slurm's own containers", refused.err)
