@@ -39,6 +39,14 @@ std::vector<std::string> SpankHandle::program() const {
     return {arguments, arguments + count};
 }
 
+bool SpankHandle::has_option(std::string name) const {
+    struct spank_option option {};
+    option.name = name.data();
+    option.has_arg = 1;
+    char* value = nullptr; // Slurm's own
+    return spank_option_getopt(spank_, &option, &value) == ESPANK_SUCCESS;
+}
+
 bool SpankHandle::prepend(const std::vector<std::string>& words) {
     auto pointers = mapped(words, [](const std::string& word) { return word.c_str(); }); // Slurm copies the texts
     return can_prepend() &&

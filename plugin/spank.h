@@ -93,6 +93,9 @@ public:
     /// Returns a copy: Slurm replaces its own array between callbacks.
     [[nodiscard]] Environment environment() const;
     [[nodiscard]] std::vector<std::string> program() const;
+    /// Returns true if the user gave srun an option of pyxis that runs the tasks in a container. Call in user_init or
+    /// task_init.
+    [[nodiscard]] bool has_container() const { return has_option("container-image") || has_option("container-name"); }
 
     /// Returns false if Slurm refused.
     bool set_variable(const std::string& name, const std::string& value) {
@@ -106,6 +109,10 @@ public:
     bool prepend(const std::vector<std::string>& words);
 
 private:
+    /// Returns true if the user gave srun this option, whichever plugin it belongs to: Slurm looks it up by its name
+    /// alone (spank_option_getopt(), plugstack.c or spank.c, 20.11 to 26.05).
+    [[nodiscard]] bool has_option(std::string name) const;
+
     /// Returns an item of an integer type. Only this class uses spank_get_item's variable arguments.
     template<typename T = std::uint32_t, typename... Arguments>
     [[nodiscard]] std::optional<T> item(spank_item_t which, Arguments... arguments) const {

@@ -190,14 +190,15 @@ void finalize_plan(NodeState& state, const SpankHandle& host, const ExchangeResu
 }
 
 /// verify=full: makes NCCL write logs, which are read at the end.
-void add_logs(NodeState& state) {
+void add_logs(NodeState& state, const SpankHandle& host) {
     if (state.settings.verify != VerifyChoice::Full || !state.sockets.srun) {
         return;
     }
     const auto& step = state.facts.step;
-    state.log_directory = make_log_directory(step.job_id, step.step_id);
+    const std::string_view parent = host.has_container() ? "/dev/shm" : "/tmp"; // a container has a /tmp of its own
+    state.log_directory = make_log_directory(step.job_id, step.step_id, parent);
     if (state.log_directory.empty()) {
-        state.warnings.emplace_back("verify=full: no directory for NCCL's logs can be made in /tmp");
+        state.warnings.push_back(format_text("verify=full: no directory for NCCL's logs can be made in {}", parent));
         return;
     }
     VariableList variables(state.facts.environment, state.facts.nccl_conf);
@@ -294,7 +295,7 @@ std::optional<NodeState> start_node(const Configuration& configuration, SpankHan
         (void)host.unset_variable("SLURM_RLIMIT_MEMLOCK");
     }
     write_hosts(state, host, exchanged.hosts, asked, deadline);
-    add_logs(state);
+    add_logs(state, host);
     if (key && !environment.get_users(token_variable)) {
         state.tasks_key = key_text(derive_key(*key, KeyPurpose::Tasks));
     }

@@ -146,8 +146,8 @@ LogEvidence summary(const NcclLog& log) {
     return evidence;
 }
 
-std::string make_log_directory(std::uint32_t job_id, std::uint32_t step_id) {
-    std::string path = format_text("/tmp/rdma-nccl-{}.{}-XXXXXX", job_id, step_id);
+std::string make_log_directory(std::uint32_t job_id, std::uint32_t step_id, std::string_view parent) {
+    std::string path = format_text("{}/rdma-nccl-{}.{}-XXXXXX", parent, job_id, step_id);
     return ::mkdtemp(path.data()) != nullptr ? path : std::string();
 }
 

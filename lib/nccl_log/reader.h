@@ -125,8 +125,8 @@ LogEvidence summary(const NcclLog& log);
 // The directory for logs that are written to be judged (lib/plan/nccl_variables.h). These functions run as the user
 // whose ranks write there.
 
-/// Creates a directory in /tmp and returns its path, or an empty text on failure.
-std::string make_log_directory(std::uint32_t job_id, std::uint32_t step_id);
+/// Creates a directory in `parent` and returns its path, or an empty text on failure.
+std::string make_log_directory(std::uint32_t job_id, std::uint32_t step_id, std::string_view parent = "/tmp");
 
 /// Reads the logs in the directory, far enough into each to see its connections. Returns nullopt if there are none.
 std::optional<LogEvidence> read_log_directory(const std::string& path);
