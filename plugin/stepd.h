@@ -183,9 +183,9 @@ void end_node(NodeState& state);
 UniqueFd open_launcher();
 
 /// Returns the variables as they are to be set in the task. In a container that is more (lib/plan/container.h), and the
-/// first task of the node reports what the container lacks.
-std::vector<Variable> settle_task(const NodeState& state, const TaskFacts& task, const Environment& now,
-                                  std::vector<Variable> variables);
+/// first task of the node reports what the container lacks. Reports a container that comes too late for that.
+std::vector<Variable> settle_task(const NodeState& state, const SpankHandle& host, const TaskFacts& task,
+                                  const Environment& now, std::vector<Variable> variables);
 
 // The exchange with srun (stepd_exchange.cpp)
 

@@ -37,6 +37,16 @@ bool has_text(const SysRoot& root, const std::string& file, const std::string& t
     return root.read(file, text.size() + 1).value_or("") == trim(text);
 }
 
+/// Reports a container plugin whose task_init comes after ours: it does not only hide what the container lacks.
+void report_late_container(const NodeState& state, const SpankHandle& host, const TaskFacts& task) {
+    const bool wanted = task.rank == 0 && state.settings.verbose > 0 && state.concerns_rdma();
+    if (wanted && host.has_container()) {
+        state.report(
+            "warning: plugstack.conf lists pyxis after rdma-nccl: the container's image replaces variables that "
+            "rdma-nccl has set, and what it lacks for RDMA is not said; list pyxis first");
+    }
+}
+
 } // namespace
 
 RootDirectory RootDirectory::current() {
@@ -49,9 +59,10 @@ UniqueFd open_launcher() {
     return UniqueFd(::open(LIBEXECDIR "/rdma-nccl/rdma-nccl", O_PATH)); // NOLINT(android-cloexec-open)
 }
 
-std::vector<Variable> settle_task(const NodeState& state, const TaskFacts& task, const Environment& now,
-                                  std::vector<Variable> variables) {
+std::vector<Variable> settle_task(const NodeState& state, const SpankHandle& host, const TaskFacts& task,
+                                  const Environment& now, std::vector<Variable> variables) {
     if (RootDirectory::current() == state.root_directory) {
+        report_late_container(state, host, task);
         return variables;
     }
     auto settled = settle_in_container(std::move(variables), state.facts.environment, now);

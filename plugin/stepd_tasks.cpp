@@ -221,7 +221,7 @@ int start_task(const NodeState& state, SpankHandle& host) {
     const auto own = own_variables(state, task, placed);
     auto all = state.variables();
     override_variables(all, own);
-    all = settle_task(state, task, now, std::move(all));
+    all = settle_task(state, host, task, now, std::move(all));
     withdraw_unseen_logs(state, task, all);
     // Once more for all: by now a container plugin may have replaced our values by its image's.
     (void)set_variables(host, state, now, all);

@@ -348,6 +348,14 @@ spank_err_t spank_option_register(spank_t spank, struct spank_option* option) {
     return success;
 }
 
+spank_err_t spank_option_getopt(spank_t spank, struct spank_option* option, char** value) {
+    const Internals& host = *spank->internals;
+    if (host.context != S_CTX_REMOTE || value == nullptr) {
+        return ESPANK_NOT_AVAIL;
+    }
+    return host.slurm->options_of_others.contains(option->name) ? success : static_cast<spank_err_t>(ESPANK_ERROR);
+}
+
 spank_err_t spank_prepend_task_argv(spank_t spank, int count, const char* words[]) {
     Internals& host = *spank->internals;
     if (host.fails("spank_prepend_task_argv")) {

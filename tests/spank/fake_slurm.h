@@ -52,6 +52,7 @@ public:
     std::vector<std::string> plugin_arguments;          ///< from plugstack.conf
     unsigned lines = 1;                                 ///< of plugstack.conf that name the plugin
     std::string plugstack;                              ///< path of that file; empty: Slurm does not say
+    std::set<std::string> options_of_others;            ///< that the user gave srun
     std::set<std::string> failing;                      ///< names of spank_* functions that fail
     int failure = 3000;                                 ///< what they return: ESPANK_ERROR
     std::map<std::string, std::function<void()>> after; ///< what happens after a slurm_spank_* function each time

@@ -145,6 +145,21 @@ TEST_F(PluginTest, RankLayoutSetsTheContract) {
     EXPECT_EQ(value(0, std::string(note_variable)), "(unset)");
 }
 
+TEST_F(PluginTest, AContainerThatComesAfterOurVariablesIsNamed) {
+    const std::string warning = ": warning: plugstack.conf lists pyxis after rdma-nccl: ";
+    run(bare);
+    EXPECT_FALSE(said(warning));
+    for (const auto* const option : {"container-image", "container-name"}) {
+        slurm.clear_messages();
+        slurm.options_of_others = {option};
+        run(bare);
+        EXPECT_TRUE(said(warning)) << slurm.messages(); // the tasks have the node's root
+    }
+    slurm.clear_messages();
+    run("verbose=0");
+    EXPECT_EQ(slurm.messages(), "");
+}
+
 TEST_F(PluginTest, OneLineFromTheHeadNodeAndNoneFromOthers) {
     run(bare);
     const std::string messages = slurm.messages();
@@ -476,7 +491,7 @@ TEST_F(Spawn, PutsTheCommandInFrontOfTheProgram) {
     run("spawn");
     const auto words = program();
     ASSERT_EQ(words.size(), 6U);
-    EXPECT_TRUE(words[0].starts_with('/') && words[0].ends_with("/rdma-nccl")) << words[0];
+    EXPECT_TRUE(words[0].starts_with("/proc/self/fd/") || words[0].ends_with("/rdma-nccl")) << words[0];
     EXPECT_EQ(std::vector(words.begin() + 1, words.end()),
               (std::vector<std::string>{"run", "--", "./train", "--x", ""}));
     EXPECT_EQ(value(0, "PET_NNODES"), "2");
