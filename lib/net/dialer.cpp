@@ -18,8 +18,15 @@ using std::chrono::milliseconds;
 using Clock = Dialer::Clock;
 
 constexpr milliseconds stagger(250);
-constexpr milliseconds retry_after(200);
+constexpr milliseconds first_pause(10); // the coordinator of a step starts when we do, and listens a moment later
+constexpr milliseconds longest_pause(200);
 constexpr unsigned most_failures = 3; // for an address that accepts connections and closes them
+
+/// Returns when to try an address again that has refused this often: ever later, as thousands of nodes may wait.
+milliseconds pause_after(unsigned refusals) {
+    constexpr unsigned most_doublings = 5;
+    return std::min(first_pause * (1U << std::min(refusals, most_doublings)), longest_pause);
+}
 
 } // namespace
 
@@ -86,8 +93,9 @@ void Dialer::note_failure(Try& one) {
     one.problem = code == EPROTO ? "what listens there has closed the connection, or does not have the key of this step"
                                  : std::strerror(code); // NOLINT(concurrency-mt-unsafe): glibc's is safe
     one.attempt.reset();
-    one.next = target_.waits_for_listener || one.failures < most_failures ? std::optional(Clock::now() + retry_after)
-                                                                          : std::nullopt;
+    const auto pause = code == EPROTO ? longest_pause : pause_after(one.refusals++);
+    one.next =
+        target_.waits_for_listener || one.failures < most_failures ? std::optional(Clock::now() + pause) : std::nullopt;
     next_start_ = Clock::now(); // the other addresses need not wait after this failure
 }
 

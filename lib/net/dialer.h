@@ -76,6 +76,7 @@ private:
         std::optional<DialAttempt> attempt;
         std::optional<Clock::time_point> next = Clock::time_point(); ///< do not try earlier
         unsigned failures = 0;
+        unsigned refusals = 0; ///< those of the network: nothing listens there, say
         std::string problem;
     };
     void start_due();

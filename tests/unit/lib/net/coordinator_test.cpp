@@ -193,6 +193,17 @@ TEST_F(CoordinatorTest, TheAddressThatWasDialledHasToBeTheRightOne) {
     }));
 }
 
+TEST_F(CoordinatorTest, ADialerSoonTriesAgainWhereNobodyListensYet) {
+    const auto socket = bind_port(0, PortSharing::Alone).value();
+    Dialer dialer({{loopback}, local_port(socket.get()), key_, "test", 100, true});
+    do {
+        EXPECT_FALSE(dialer.work());
+        pollfd event{dialer.fd(), POLLIN, 0};
+        (void)::poll(&event, 1, 10);
+    } while (dialer.problem().find("refused") == std::string::npos);
+    EXPECT_LE(dialer.deadline() - Clock::now(), milliseconds(10));
+}
+
 TEST_F(CoordinatorTest, ADialerGoesOnUntilSomebodyListens) {
     auto socket = bind_port(0, PortSharing::Alone).value();
     const auto port = local_port(socket.get());
