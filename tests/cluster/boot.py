@@ -202,7 +202,8 @@ class Init:
             os.dup2(log, 2)
             enter(namespaces_of(self._holders[machine].pid))
             os.chdir("/")
-            os.execve(path, command, {"PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"})
+            system = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+            os.execve(path, command, {"PATH": f"{self._state.path('bin')}:{system}"})
         finally:
             os._exit(127)
 
