@@ -182,10 +182,15 @@ void end_node(NodeState& state);
 /// image need not have it then.
 UniqueFd open_launcher();
 
+struct SettledTask {
+    std::vector<Variable> variables;
+    std::optional<std::string> fault; ///< what its container lacks first; only looked for if strict or verbose
+};
+
 /// Returns the variables as they are to be set in the task. In a container that is more (lib/plan/container.h), and the
 /// first task of the node reports what the container lacks. Reports a container that comes too late for that.
-std::vector<Variable> settle_task(const NodeState& state, const SpankHandle& host, const TaskFacts& task,
-                                  const Environment& now, std::vector<Variable> variables);
+SettledTask settle_task(const NodeState& state, const SpankHandle& host, const TaskFacts& task, const Environment& now,
+                        std::vector<Variable> variables);
 
 // The exchange with srun (stepd_exchange.cpp)
 

@@ -37,6 +37,26 @@ bool has_text(const SysRoot& root, const std::string& file, const std::string& t
     return root.read(file, text.size() + 1).value_or("") == trim(text);
 }
 
+/// Returns what is wrong in this task's container, a sentence each. Its variables are those of all tasks: unless a
+/// fault ends each task, only the first of the step judges them.
+std::vector<std::string> judge_here(const NodeState& state, const TaskFacts& task, const Environment& now,
+                                    const std::vector<Variable>& variables) {
+    const auto root = SysRoot::open("/");
+    if (!root) {
+        return {};
+    }
+    auto found = judge_container(inspect_container(*root, state.facts.fabric, state.plan.fabric, now));
+    if (state.etc_hosts && !has_text(*root, "/etc/hosts", state.etc_hosts->text)) {
+        found.emplace_back("hosts=mount: the container has an /etc/hosts of its own; use hosts=file");
+    }
+    if (task.rank == 0 || state.settings.strict) {
+        for (const auto& sentence : judge_image(state, *root, now, variables)) {
+            found.push_back("in the container: " + sentence);
+        }
+    }
+    return found;
+}
+
 /// Reports a container plugin whose task_init comes after ours: it does not only hide what the container lacks.
 void report_late_container(const NodeState& state, const SpankHandle& host, const TaskFacts& task) {
     const bool wanted = task.rank == 0 && state.settings.verbose > 0 && state.concerns_rdma();
@@ -59,36 +79,28 @@ UniqueFd open_launcher() {
     return UniqueFd(::open(LIBEXECDIR "/rdma-nccl/rdma-nccl", O_PATH)); // NOLINT(android-cloexec-open)
 }
 
-std::vector<Variable> settle_task(const NodeState& state, const SpankHandle& host, const TaskFacts& task,
-                                  const Environment& now, std::vector<Variable> variables) {
+SettledTask settle_task(const NodeState& state, const SpankHandle& host, const TaskFacts& task, const Environment& now,
+                        std::vector<Variable> variables) {
     if (RootDirectory::current() == state.root_directory) {
         report_late_container(state, host, task);
-        return variables;
+        return {std::move(variables), std::nullopt};
     }
     auto settled = settle_in_container(std::move(variables), state.facts.environment, now);
-    if (task.local_rank != 0 || state.settings.verbose == 0 || !state.concerns_rdma()) {
-        return std::move(settled.variables);
-    }
-    const auto root = SysRoot::open("/");
-    if (root) {
-        const auto lacking = judge_container(inspect_container(*root, state.facts.fabric, state.plan.fabric, now));
-        for (const auto& sentence : lacking) {
+    const bool reports = task.local_rank == 0 && state.settings.verbose > 0;
+    std::optional<std::string> fault;
+    if (state.concerns_rdma() && (reports || state.settings.strict)) {
+        const auto found = judge_here(state, task, now, settled.variables);
+        for (const auto& sentence : reports ? found : std::vector<std::string>()) {
             state.report("warning: " + sentence);
         }
-        if (state.etc_hosts && !has_text(*root, "/etc/hosts", state.etc_hosts->text)) {
-            state.report("warning: hosts=mount: the container has an /etc/hosts of its own; use hosts=file");
-        }
-        for (const auto& sentence :
-             task.rank == 0 ? judge_image(state, *root, now, settled.variables) : std::vector<std::string>()) {
-            state.report("warning: in the container: " + sentence);
-        }
+        fault = found.empty() ? std::nullopt : std::optional(found.front());
     }
     if (task.rank == 0 && state.settings.verbose >= 2) {
         for (const auto& note : settled.notes) {
             state.report("note: " + note);
         }
     }
-    return std::move(settled.variables);
+    return {std::move(settled.variables), std::move(fault)};
 }
 
 } // namespace rdma_nccl

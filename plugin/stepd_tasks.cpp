@@ -152,8 +152,8 @@ std::optional<std::string> spawn_ranks(const NodeState& state, const TaskFacts& 
 }
 
 /// Returns true if strict ends the step here, and says why.
-bool is_ended_by_strict(const NodeState& state, const TaskFacts& task) {
-    auto fault = state.strict_fault;
+bool is_ended_by_strict(const NodeState& state, const TaskFacts& task, const std::optional<std::string>& in_container) {
+    auto fault = state.strict_fault ? state.strict_fault : in_container;
     if (const auto wrong = task.rank == 0 ? verify_rank_zero(state) : std::nullopt) {
         state.report("warning: " + *wrong);
         fault = fault ? fault : wrong;
@@ -161,7 +161,8 @@ bool is_ended_by_strict(const NodeState& state, const TaskFacts& task) {
     if (!state.settings.strict || !fault) {
         return false;
     }
-    if (task.local_rank == 0 && (!state.reported_by_srun || state.has_rank_zero)) { // else srun has reported the reason
+    const bool is_reported = state.strict_fault && state.reported_by_srun; // srun says a fault of the plan
+    if (task.local_rank == 0 && (!is_reported || state.has_rank_zero)) {
         state.report(format_text("strict: the step is ended: {}", *fault));
     }
     return true;
@@ -221,7 +222,8 @@ int start_task(const NodeState& state, SpankHandle& host) {
     const auto own = own_variables(state, task, placed);
     auto all = state.variables();
     override_variables(all, own);
-    all = settle_task(state, host, task, now, std::move(all));
+    auto settled = settle_task(state, host, task, now, std::move(all));
+    all = std::move(settled.variables);
     withdraw_unseen_logs(state, task, all);
     // Once more for all: by now a container plugin may have replaced our values by its image's.
     (void)set_variables(host, state, now, all);
@@ -233,7 +235,7 @@ int start_task(const NodeState& state, SpankHandle& host) {
         }
         return -1;
     }
-    return is_ended_by_strict(state, task) ? -1 : 0;
+    return is_ended_by_strict(state, task, settled.fault) ? -1 : 0;
 }
 
 void end_task(NodeState& state) {

@@ -116,6 +116,12 @@ class InContainer(ContainerTest):
         for node in self.lab.nodes:
             self.assertIn(f"{node}: warning: the container's image has no libibverbs.so.1: NCCL will use sockets", done.err)
         self.assertNotIn("container", self.srun("--rdma-nccl", "true").err)
+        strict = ("--propagate=NONE", "--rdma-nccl=strict")  # alice's locked memory is limited, slurmd's is not
+        self.assertEqual(self.srun(*strict, "true").status, 0)
+        ended = self.srun(*strict, f"--image={IMAGE}", *INSIDE, "true")
+        self.assertNotEqual(ended.status, 0)
+        for node in self.lab.nodes:
+            self.assertIn(f"{node}: strict: the step is ended: the container's image has no libibverbs.so.1", ended.err)
 
     @on_each_suite
     def test_spawn(self):
