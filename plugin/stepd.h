@@ -184,7 +184,7 @@ UniqueFd open_launcher();
 
 struct SettledTask {
     std::vector<Variable> variables;
-    std::optional<std::string> fault; ///< what its container lacks first; only looked for if strict or verbose
+    std::optional<std::string> fault; ///< the first one of its container; only looked for if strict or verbose
 };
 
 /// Returns the variables as they are to be set in the task. In a container that is more (lib/plan/container.h), and the

@@ -14,19 +14,26 @@ namespace rdma_nccl {
 
 namespace {
 
+/// Returns the task's environment with the variables as they are going to be set.
+Environment with_variables(Environment now, const std::vector<Variable>& variables) {
+    for (const auto& variable : variables) {
+        if (variable.is_written()) {
+            now.set(variable.name, variable.value);
+        } else if (variable.action == VariableAction::Unset) {
+            now.unset(variable.name);
+        }
+    }
+    return now;
+}
+
 /// What judge_nccl_overrides() says of the container's environment and files, and did not say of the node's.
-std::vector<std::string> judge_image(const NodeState& state, const SysRoot& root, const Environment& now,
+std::vector<std::string> judge_image(const NodeState& state, const SysRoot& root, const Environment& settled,
                                      const std::vector<Variable>& variables) {
     NodeFacts facts = state.facts;
-    facts.nccl_conf = read_nccl_conf(root, now, now.get("HOME").value_or(""));
-    facts.environment = now.as_users();
-    for (const auto& variable : variables) { // those are settled
+    facts.nccl_conf = read_nccl_conf(root, settled, settled.get("HOME").value_or(""));
+    facts.environment = settled.as_users();
+    for (const auto& variable : variables) {
         facts.nccl_conf.erase(variable.name);
-        if (variable.is_written()) {
-            facts.environment.set(variable.name, variable.value);
-        } else if (variable.action == VariableAction::Unset) {
-            facts.environment.unset(variable.name);
-        }
     }
     auto found = judge_nccl_overrides(facts, state.plan.fabric);
     std::erase_if(found, [&](const std::string& sentence) { return contains(state.plan.warnings, sentence); });
@@ -34,7 +41,7 @@ std::vector<std::string> judge_image(const NodeState& state, const SysRoot& root
 }
 
 bool has_text(const SysRoot& root, const std::string& file, const std::string& text) {
-    return root.read(file, text.size() + 1).value_or("") == trim(text);
+    return trim(root.read(file, text.size() + 1).value_or("")) == trim(text);
 }
 
 /// Returns what is wrong in this task's container, a sentence each. Its variables are those of all tasks: unless a
@@ -45,26 +52,28 @@ std::vector<std::string> judge_here(const NodeState& state, const TaskFacts& tas
     if (!root) {
         return {};
     }
-    auto found = judge_container(inspect_container(*root, state.facts.fabric, state.plan.fabric, now));
+    const auto settled = with_variables(now, variables);
+    auto found = judge_container(inspect_container(*root, state.facts.fabric, state.plan.fabric, settled));
     if (state.etc_hosts && !has_text(*root, "/etc/hosts", state.etc_hosts->text)) {
         found.emplace_back("hosts=mount: the container has an /etc/hosts of its own; use hosts=file");
     }
     if (task.rank == 0 || state.settings.strict) {
-        for (const auto& sentence : judge_image(state, *root, now, variables)) {
+        for (const auto& sentence : judge_image(state, *root, settled, variables)) {
             found.push_back("in the container: " + sentence);
         }
     }
     return found;
 }
 
-/// Reports a container plugin whose task_init comes after ours: it does not only hide what the container lacks.
-void report_late_container(const NodeState& state, const SpankHandle& host, const TaskFacts& task) {
-    const bool wanted = task.rank == 0 && state.settings.verbose > 0 && state.concerns_rdma();
-    if (wanted && host.has_container()) {
-        state.report(
-            "warning: plugstack.conf lists pyxis after rdma-nccl: the container's image replaces variables that "
-            "rdma-nccl has set, and what it lacks for RDMA is not said; list pyxis first");
-    }
+/// Returns what is wrong with a container plugin whose task_init comes after ours, if the user asked it for a
+/// container.
+std::optional<std::string> judge_late_container(const NodeState& state, const SpankHandle& host) {
+    return state.concerns_rdma() && host.has_container()
+               ? std::optional<std::string>(
+                     "plugstack.conf lists pyxis after rdma-nccl: the container's image replaces "
+                     "variables that rdma-nccl has set, and what it lacks for RDMA is not said; "
+                     "list pyxis first")
+               : std::nullopt;
 }
 
 } // namespace
@@ -82,8 +91,11 @@ UniqueFd open_launcher() {
 SettledTask settle_task(const NodeState& state, const SpankHandle& host, const TaskFacts& task, const Environment& now,
                         std::vector<Variable> variables) {
     if (RootDirectory::current() == state.root_directory) {
-        report_late_container(state, host, task);
-        return {std::move(variables), std::nullopt};
+        auto fault = judge_late_container(state, host);
+        if (fault && task.rank == 0 && state.settings.verbose > 0) {
+            state.report("warning: " + *fault);
+        }
+        return {std::move(variables), std::move(fault)};
     }
     auto settled = settle_in_container(std::move(variables), state.facts.environment, now);
     const bool reports = task.local_rank == 0 && state.settings.verbose > 0;

@@ -74,8 +74,8 @@ std::vector<std::string> judge_container(const ContainerFacts& facts) {
               "install ibverbs-providers (Debian) or rdma-core (RHEL) in the image; else NCCL uses sockets");
     add_names(sentences, "the container's network lacks interfaces", facts.unseen_netdevs,
               "give it the host's network; RoCE needs the interfaces of its HCAs");
-    add_names(sentences, "the container's image lacks plugins of NCCL", facts.no_plugins,
-              "install them in the image, or unset the variables");
+    add_names(sentences, "the container's image lacks NCCL's plugins for the network", facts.no_plugins,
+              "install them in the image, or unset the variable");
     if (facts.needs_ofi_plugin) {
         sentences.emplace_back("the container's image has no aws-ofi-nccl (libnccl-net.so or libnccl-net-ofi.so): "
                                "NCCL will use sockets; install it in the image");

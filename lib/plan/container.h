@@ -35,7 +35,7 @@ struct ContainerFacts {
     bool has_verbs_library = true;           ///< libibverbs.so.1
     std::vector<std::string> no_provider;    ///< HCAs whose driver has no provider beside libibverbs
     std::vector<std::string> unseen_netdevs; ///< interfaces of the ports that are not in its network
-    std::vector<std::string> no_plugins;     ///< NCCL's plugins that the environment names, "NCCL_NET_PLUGIN=spcx"
+    std::vector<std::string> no_plugins;     ///< for the network, that the environment names: "NCCL_NET_PLUGIN=spcx"
     bool needs_ofi_plugin = false;           ///< EFA's ports are used, and there is no aws-ofi-nccl
     std::vector<std::string> unseen_files;   ///< that variables name, "NCCL_TOPO_FILE=/etc/topo.xml"
     std::optional<std::uint64_t> shm_mib;    ///< size of its own /dev/shm
@@ -46,12 +46,18 @@ ContainerFacts inspect_container(const SysRoot& root, const Fabric& fabric, cons
                                  const Environment& environment);
 
 /// Returns the names of the providers ("mlx5") in the folder beside libibverbs, which is where Debian and RHEL have
-/// them; empty if there is no such folder.
-std::vector<std::string> verbs_providers(const SysRoot& root, const std::string& libibverbs);
+/// them; nullopt if there is no such folder.
+std::optional<std::vector<std::string>> verbs_providers(const SysRoot& root, const std::string& libibverbs);
 
-/// Returns "NCCL_NET_PLUGIN=spcx" for each plugin that the environment names and that NCCL would not find. NCCL tries
-/// the name itself and libnccl-net-NAME.so (src/plugin/plugin_open.cc of 2.27).
-std::vector<std::string> missing_plugins(const SysRoot& root, const Environment& environment);
+struct NcclPlugin {
+    std::string setting; ///< "NCCL_NET_PLUGIN=spcx"
+    std::optional<std::string> path;
+};
+
+/// Finds the plugins for network, tuner and profiler that the environment names, as NCCL does: by the name itself, and
+/// as libnccl-net-NAME.so (src/plugin/plugin_open.cc of 2.27). Leaves out paths that are relative to a program's
+/// directory.
+std::vector<NcclPlugin> find_plugins(const SysRoot& root, const Environment& environment);
 
 /// Returns a sentence for each thing that is missing, with its cure.
 std::vector<std::string> judge_container(const ContainerFacts& facts);

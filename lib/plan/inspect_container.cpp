@@ -45,6 +45,8 @@ std::vector<const Hca*> used_hcas(const Fabric& fabric, const FabricChoice& choi
     return used;
 }
 
+constexpr std::string_view net_plugin_variable = "NCCL_NET_PLUGIN";
+
 /// Variables that name a file, set by the user, the site or this project.
 constexpr std::array<std::string_view, 5> file_variables = {"NCCL_TOPO_FILE", "NCCL_GRAPH_FILE", "NCCL_CONF_FILE",
                                                             hosts_variable, hostfile_variable};
@@ -55,12 +57,15 @@ std::string assignment(std::string_view name, std::string_view value) {
 
 } // namespace
 
-std::vector<std::string> verbs_providers(const SysRoot& root, const std::string& libibverbs) {
+std::optional<std::vector<std::string>> verbs_providers(const SysRoot& root, const std::string& libibverbs) {
     constexpr std::string_view prefix = "lib";
     constexpr std::string_view suffix = "-rdmav"; // libmlx5-rdmav34.so
+    const auto files = root.list(libibverbs.substr(0, libibverbs.rfind('/')) + "/libibverbs");
+    if (!files) {
+        return std::nullopt;
+    }
     std::vector<std::string> names;
-    for (const auto& file :
-         root.list(libibverbs.substr(0, libibverbs.rfind('/')) + "/libibverbs").value_or(std::vector<std::string>())) {
+    for (const auto& file : *files) {
         const auto end = file.find(suffix);
         if (file.starts_with(prefix) && end != std::string::npos) {
             add_once(names, file.substr(prefix.size(), end - prefix.size()));
@@ -69,25 +74,30 @@ std::vector<std::string> verbs_providers(const SysRoot& root, const std::string&
     return names;
 }
 
-std::vector<std::string> missing_plugins(const SysRoot& root, const Environment& environment) {
+std::vector<NcclPlugin> find_plugins(const SysRoot& root, const Environment& environment) {
     constexpr std::array<std::pair<std::string_view, std::string_view>, 3> kinds = {
-        {{"NCCL_NET_PLUGIN", "net"}, {"NCCL_TUNER_PLUGIN", "tuner"}, {"NCCL_PROFILER_PLUGIN", "profiler"}}};
-    std::vector<std::string> missing;
+        {{net_plugin_variable, "net"}, {"NCCL_TUNER_PLUGIN", "tuner"}, {"NCCL_PROFILER_PLUGIN", "profiler"}}};
+    std::vector<NcclPlugin> plugins;
     for (const auto& [variable, kind] : kinds) {
         const auto value = environment.get(variable).value_or("");
         for (const auto part : split(value, ',')) { // a list since NCCL 2.27
             const std::string name(part);
             const bool built_in = name.empty() || name == "none" || name == "STATIC_PLUGIN";
-            const bool there = name.starts_with('/')
-                                   ? root.exists(name)
-                                   : find_library(root, environment, name) ||
-                                         find_library(root, environment, format_text("libnccl-{}-{}.so", kind, name));
-            if (!built_in && !there) {
-                missing.push_back(assignment(variable, name));
+            const bool absolute = name.starts_with('/');
+            if (built_in || (!absolute && name.find('/') != std::string::npos)) {
+                continue;
             }
+            std::optional<std::string> path;
+            if (absolute) {
+                path = root.exists(name) ? std::optional(name) : std::nullopt;
+            } else {
+                path = find_library(root, environment, name);
+                path = path ? path : find_library(root, environment, format_text("libnccl-{}-{}.so", kind, name));
+            }
+            plugins.push_back({assignment(variable, name), std::move(path)});
         }
     }
-    return missing;
+    return plugins;
 }
 
 ContainerFacts inspect_container(const SysRoot& root, const Fabric& fabric, const FabricChoice& choice,
@@ -96,7 +106,7 @@ ContainerFacts inspect_container(const SysRoot& root, const Fabric& fabric, cons
     const auto hcas = used_hcas(fabric, choice);
     const auto library = find_library(root, environment, "libibverbs.so.1");
     facts.has_verbs_library = library.has_value();
-    const auto names = library ? verbs_providers(root, *library) : std::vector<std::string>();
+    const auto names = library ? verbs_providers(root, *library) : std::nullopt;
     for (const auto* const hca : hcas) {
         if (!root.exists("/sys/class/infiniband/" + hca->name)) {
             facts.unseen_hcas.push_back(hca->name);
@@ -104,7 +114,7 @@ ContainerFacts inspect_container(const SysRoot& root, const Fabric& fabric, cons
         if (!hca->device_file.empty() && !root.may_read_and_write(hca->device_file)) {
             facts.closed_files.push_back(hca->device_file);
         }
-        if (!names.empty() && !has_provider(names, hca->driver)) {
+        if (names && !has_provider(*names, hca->driver)) {
             facts.no_provider.push_back(hca->name);
         }
         for (const auto& netdev : hca->netdevs) {
@@ -113,8 +123,15 @@ ContainerFacts inspect_container(const SysRoot& root, const Fabric& fabric, cons
             }
         }
     }
-    facts.no_plugins = missing_plugins(root, environment);
-    facts.needs_ofi_plugin = choice.is_efa() && !find_library(root, environment, "libnccl-net.so") &&
+    bool names_network = false;
+    for (const auto& plugin : find_plugins(root, environment)) {
+        const bool is_network = plugin.setting.starts_with(net_plugin_variable);
+        names_network = names_network || is_network;
+        if (is_network && !plugin.path) {
+            facts.no_plugins.push_back(plugin.setting);
+        }
+    }
+    facts.needs_ofi_plugin = choice.is_efa() && !names_network && !find_library(root, environment, "libnccl-net.so") &&
                              !find_library(root, environment, "libnccl-net-ofi.so");
     for (const auto name : file_variables) {
         const auto path = environment.get(name);

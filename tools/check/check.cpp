@@ -246,7 +246,8 @@ int run_check(CheckLine& line) {
                    : line.health ? Form::Health
                    : quiet       ? Form::Quiet
                                  : Form::Text;
-    if (options.image && ((options.form != Form::Text && options.form != Form::Json) || options.learn)) {
+    if (options.image &&
+        ((options.form != Form::Text && options.form != Form::Json) || options.learn || !options.prometheus.empty())) {
         refuse_option("--image", "lists libraries, and goes with --json alone");
     }
     if (line.health && options.state.empty() && ::geteuid() == 0) {

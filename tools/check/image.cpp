@@ -9,20 +9,23 @@
 #include "lib/plan/container.h"
 #include "lib/sys/libraries.h"
 
-#include <array>
+#include <algorithm>
 
 namespace rdma_nccl::check {
 
 namespace {
 
-/// Returns the word after `before` in a library's texts: "2.26.2+cuda12.8" after "NCCL version ".
-std::string word_after(std::string_view texts, std::string_view before) {
-    const auto at = texts.find(before);
-    if (at == std::string_view::npos) {
-        return {};
+constexpr std::size_t longest = 40; ///< version
+
+/// Returns the version after `before` in a library's texts: "2.26.2+cuda12.8" after "NCCL version ".
+std::string version_after(std::string_view texts, std::string_view before) {
+    for (auto at = texts.find(before); at != std::string_view::npos; at = texts.find(before, at + 1)) {
+        const auto rest = texts.substr(at + before.size());
+        if (!rest.empty() && rest.front() >= '0' && rest.front() <= '9') { // not "NCCL version mismatch"
+            return std::string(rest.substr(0, std::min(rest.find_first_of(std::string_view(" \n\0", 3)), longest)));
+        }
     }
-    const auto rest = texts.substr(at + before.size());
-    return printable(rest.substr(0, rest.find_first_of(std::string_view(" \n\0", 3))), 40);
+    return {};
 }
 
 class Inspection {
@@ -59,7 +62,7 @@ private:
 
     void add_c_library() {
         if (const auto glibc = find("libc.so.6")) {
-            add("libc.so.6", glibc).version = word_after(read_texts(root_, *glibc), "stable release version ");
+            add("libc.so.6", glibc).version = version_after(read_texts(root_, *glibc), "stable release version ");
             auto& version = libraries_.back().version;
             version.erase(version.find_last_not_of('.') + 1); // the end of the sentence
             return;
@@ -83,8 +86,8 @@ private:
         }
         // rdma-core's version is the third number (CMakeLists.txt there: 1.14.44.0 is that of 44.0).
         const auto numbers = split(verbs.version, '.');
-        const auto providers = verbs_providers(root_, *path);
-        verbs.remark = (numbers.size() > 2 ? format_text("rdma-core {}, ", printable(numbers[2], 10)) : "") +
+        const auto providers = verbs_providers(root_, *path).value_or(std::vector<std::string>());
+        verbs.remark = (numbers.size() > 2 ? format_text("rdma-core {}, ", numbers[2]) : "") +
                        (providers.empty() ? "no providers beside it" : "providers: " + joined(providers, " "));
     }
 
@@ -96,7 +99,7 @@ private:
         nccl_paths_.push_back(real);
         auto& nccl = add(name, path);
         const auto texts = read_texts(root_, path);
-        const auto version = word_after(texts, "NCCL version ");
+        const auto version = version_after(texts, "NCCL version ");
         nccl.version = version.empty() ? nccl.version : version;
         nccl.remark = remark;
         if (!texts.empty() && texts.find("NET/IB") == std::string::npos) {
@@ -152,8 +155,8 @@ private:
              {"libnccl-net.so", "libnccl-net-ofi.so", "libnccl-tuner.so", "libnccl-profiler.so"}) {
             add_if_there(name);
         }
-        for (const auto& missing : missing_plugins(root_, environment_)) {
-            add(missing, std::nullopt).remark = "the environment names it";
+        for (const auto& plugin : find_plugins(root_, environment_)) {
+            add(plugin.setting, plugin.path).remark = "the environment names it";
         }
     }
 
@@ -217,8 +220,8 @@ std::string as_text(const Image& image) {
     std::vector<TableRow> rows;
     for (const auto& library : image.libraries) {
         const auto path = library.path ? printable(*library.path, 200) : "not there";
-        rows.push_back({library.name, library.version, path});
-        for (const auto& line : wrapped(library.remark)) {
+        rows.push_back({library.name, printable(library.version, longest), path});
+        for (const auto& line : wrapped(printable(library.remark, 2000))) {
             rows.push_back({"", "", "  " + line});
         }
     }

@@ -116,6 +116,7 @@ TEST_F(Container, LacksTheLibrary) {
 
 TEST_F(Container, LacksTheProvider) {
     tree.remove("/usr/lib64/libibverbs/libmlx5-rdmav34.so");
+    ASSERT_EQ(judge().size(), 1U);
     tree.file("/usr/lib64/libibverbs/libmlx4-rdmav34.so", "");
     ASSERT_EQ(judge().size(), 1U);
     EXPECT_TRUE(judge()[0].starts_with("the container's libibverbs has no provider for HCAs (mlx5_0): "));
@@ -130,14 +131,15 @@ TEST_F(Container, OnlyUsedHcasCount) {
 }
 
 TEST_F(Container, LacksAPlugin) {
-    EXPECT_TRUE(judge(environment({"NCCL_NET_PLUGIN=none", "NCCL_TUNER_PLUGIN="})).empty());
-    const auto missing = judge(environment({"NCCL_NET_PLUGIN=spcx,none", "NCCL_TUNER_PLUGIN=/opt/tuner.so"}));
+    EXPECT_TRUE(judge(environment({"NCCL_NET_PLUGIN=none", "NCCL_TUNER_PLUGIN=/no/matter.so"})).empty());
+    EXPECT_TRUE(judge(environment({"NCCL_NET_PLUGIN=below/the/programs.so"})).empty()) << "cannot be told";
+    const auto missing = judge(environment({"NCCL_NET_PLUGIN=spcx,none,/opt/net.so"}));
     ASSERT_EQ(missing.size(), 1U);
-    EXPECT_TRUE(missing[0].starts_with("the container's image lacks plugins of NCCL (NCCL_NET_PLUGIN=spcx, "
-                                       "NCCL_TUNER_PLUGIN=/opt/tuner.so): "))
+    EXPECT_TRUE(missing[0].starts_with("the container's image lacks NCCL's plugins for the network "
+                                       "(NCCL_NET_PLUGIN=spcx, NCCL_NET_PLUGIN=/opt/net.so): "))
         << missing[0];
-    tree.file("/usr/lib/libnccl-net-spcx.so", "").file("/opt/tuner.so", "");
-    EXPECT_TRUE(judge(environment({"NCCL_NET_PLUGIN=spcx", "NCCL_TUNER_PLUGIN=/opt/tuner.so"})).empty());
+    tree.file("/usr/lib/libnccl-net-spcx.so", "").file("/opt/net.so", "");
+    EXPECT_TRUE(judge(environment({"NCCL_NET_PLUGIN=spcx,none,/opt/net.so"})).empty());
 }
 
 TEST_F(Container, LacksAFileThatAVariableNames) {
@@ -157,6 +159,8 @@ TEST_F(Container, LacksAwsOfiNccl) {
     ASSERT_TRUE(choice.is_efa());
     ASSERT_EQ(judge().size(), 1U);
     EXPECT_TRUE(judge()[0].starts_with("the container's image has no aws-ofi-nccl ")) << judge()[0];
+    tree.file("/opt/net.so", "");
+    EXPECT_TRUE(judge(environment({"NCCL_NET_PLUGIN=/opt/net.so"})).empty());
     tree.file("/usr/lib64/libnccl-net-ofi.so", "");
     EXPECT_TRUE(judge().empty());
 }

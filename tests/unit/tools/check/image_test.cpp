@@ -51,12 +51,21 @@ TEST(Image, NcclOfAWheelIsListedOnce) {
 
 TEST(Image, PluginsThatTheEnvironmentNames) {
     test::Tree tree;
-    tree.file("/usr/lib/libnccl-net.so", "");
-    const std::vector<std::string> variables = {"NCCL_NET_PLUGIN=spcx"};
+    tree.file("/usr/lib/libnccl-net.so", "").file("/usr/lib/libnccl-tuner-x.so", "");
+    const std::vector<std::string> variables = {"NCCL_NET_PLUGIN=spcx", "NCCL_TUNER_PLUGIN=x"};
     const auto image = inspect_image(tree.root(), Environment(std::span<const std::string>(variables)));
     EXPECT_EQ(library(image, "libnccl-net.so").path, "/usr/lib/libnccl-net.so");
     EXPECT_EQ(library(image, "NCCL_NET_PLUGIN=spcx").path, std::nullopt);
+    EXPECT_EQ(library(image, "NCCL_TUNER_PLUGIN=x").path, "/usr/lib/libnccl-tuner-x.so");
     EXPECT_EQ(library(image, "NCCL_NET_PLUGIN=spcx").remark, "the environment names it");
+}
+
+TEST(Image, NamesOfFilesAreEscaped) {
+    test::Tree tree;
+    tree.file("/usr/lib/libcuda.so.1.\x1b[31m", "").link("/usr/lib/libcuda.so.1", "libcuda.so.1.\x1b[31m");
+    const auto text = as_text(inspect_image(tree.root(), {}));
+    EXPECT_NE(text.find("libcuda.so.1"), std::string::npos);
+    EXPECT_EQ(text.find('\x1b'), std::string::npos) << text;
 }
 
 } // namespace
