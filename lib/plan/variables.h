@@ -28,9 +28,7 @@ struct Variable {
     VariableAction action = VariableAction::Set;
 
     /// True if the value has to be put into the environment, be it ours or not.
-    [[nodiscard]] bool is_written() const {
-        return action == VariableAction::Set || action == VariableAction::Restore;
-    }
+    [[nodiscard]] bool is_written() const { return action == VariableAction::Set || action == VariableAction::Restore; }
 
     friend bool operator==(const Variable&, const Variable&) = default;
 };
