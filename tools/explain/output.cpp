@@ -364,7 +364,7 @@ static void fields(auto& f, Row<Explanation> /*row*/) {
 }
 
 static void fields(auto& f, Row<Variable> /*row*/) {
-    constexpr std::array<std::string_view, 4> actions = {"set", "keep", "leave", "unset"};
+    constexpr std::array<std::string_view, 5> actions = {"set", "keep", "restore", "leave", "unset"};
     f("name", "", &Variable::name);
     f("action", "", [actions](const Variable& v) { return actions.at(static_cast<std::size_t>(v.action)); });
     f("value", "", &Variable::value);
