@@ -127,7 +127,8 @@ private:
     /// Folders of Python's packages, of the interpreters that are usual in images.
     [[nodiscard]] std::vector<std::string> python_folders() const {
         std::vector<std::string> folders;
-        for (const auto folder : split(environment_.get("PYTHONPATH").value_or(""), ':')) {
+        const auto given = environment_.get("PYTHONPATH").value_or("");
+        for (const auto folder : split(given, ':')) {
             folders.emplace_back(folder);
         }
         std::vector<std::string> prefixes = {environment_.get("VIRTUAL_ENV").value_or(""),
