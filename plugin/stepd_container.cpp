@@ -14,18 +14,6 @@ namespace rdma_nccl {
 
 namespace {
 
-/// Returns the task's environment with the variables as they are going to be set.
-Environment with_variables(Environment now, const std::vector<Variable>& variables) {
-    for (const auto& variable : variables) {
-        if (variable.is_written()) {
-            now.set(variable.name, variable.value);
-        } else if (variable.action == VariableAction::Unset) {
-            now.unset(variable.name);
-        }
-    }
-    return now;
-}
-
 /// What judge_nccl_overrides() says of the container's environment and files, and did not say of the node's.
 std::vector<std::string> judge_image(const NodeState& state, const SysRoot& root, const Environment& settled,
                                      const std::vector<Variable>& variables) {
@@ -52,7 +40,7 @@ std::vector<std::string> judge_here(const NodeState& state, const TaskFacts& tas
     if (!root) {
         return {};
     }
-    const auto settled = with_variables(now, variables);
+    const auto settled = apply_variables(now, variables);
     auto found = judge_container(inspect_container(*root, state.facts.fabric, state.plan.fabric, settled));
     if (state.etc_hosts && !has_text(*root, "/etc/hosts", state.etc_hosts->text)) {
         found.emplace_back("hosts=mount: the container has an /etc/hosts of its own; use hosts=file");

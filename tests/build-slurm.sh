@@ -15,12 +15,12 @@ build_slurm() { # CLONE TAG FOLDER
     echo "building $2 (log: $3/slurm.log)"
     rm -rf "$3/slurm" "$3/source"
     mkdir -p "$3/source"
-    git -C "$1" archive "$2" | tar -x -C "$3/source"
+    git -C "$1" archive "$2" | tar -x -C "$3/source" || return 1
     (
-        cd "$3/source"
+        cd "$3/source" &&
         ./configure --prefix="$3/slurm" --sysconfdir=/etc/slurm --disable-dependency-tracking --disable-sview \
-            --disable-slurmrestd --disable-x11 --with-munge CFLAGS='-O0 -g0'
-        make -j"$(nproc)"
+            --disable-slurmrestd --disable-x11 --with-munge CFLAGS='-O0 -g0' &&
+        make -j"$(nproc)" &&
         make install
     ) > "$3/slurm.log" 2>&1 || { tail -n 20 "$3/slurm.log" >&2; return 1; }
     echo "$2" > "$3/slurm/built"

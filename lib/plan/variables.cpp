@@ -58,6 +58,17 @@ void override_variables(std::vector<Variable>& list, std::vector<Variable> more)
     }
 }
 
+Environment apply_variables(Environment environment, const std::vector<Variable>& list) {
+    for (const auto& variable : list) {
+        if (variable.is_written()) {
+            environment.set(variable.name, variable.value);
+        } else if (variable.action == VariableAction::Unset) {
+            environment.unset(variable.name);
+        }
+    }
+    return environment;
+}
+
 std::string first_numbers(std::size_t count) {
     std::string text;
     for (std::size_t i = 0; i < count; ++i) {

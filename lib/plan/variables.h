@@ -81,6 +81,9 @@ const Variable* find_variable(const std::vector<Variable>& list, std::string_vie
 /// Adds `more`, which replaces variables of the same name.
 void override_variables(std::vector<Variable>& list, std::vector<Variable> more);
 
+/// Returns the environment that a task has once its variables are set and removed.
+Environment apply_variables(Environment environment, const std::vector<Variable>& list);
+
 /// Returns "0,1,2" for 3: the numbers of the first GPUs.
 std::string first_numbers(std::size_t count);
 

@@ -153,11 +153,11 @@ class Fabric(FabricTest):
     def ports_with_equal_tables(self, device: str) -> list[dict]:
         """Waits until the nodes have the same kinds of entries: link-local ones come when their address has been tested,
         so they come at different times, and may have different indices."""
-        give_up = time.monotonic() + PATIENCE
+        deadline = time.monotonic() + PATIENCE
         while True:
             ports = [port_of(answer, device) for answer in self.ask(self.lab.nodes, "gids")]
             kinds = [sorted(kind_of_entry(gid) for gid in port["gids"]) for port in ports]
-            if kinds[0] == kinds[1] or time.monotonic() > give_up:
+            if kinds[0] == kinds[1] or time.monotonic() > deadline:
                 self.assertEqual(kinds[0], kinds[1])
                 return ports
             time.sleep(0.2)

@@ -154,7 +154,7 @@ class PairsLinks(LabTest):
         """In the middle of either measurement, whoever it is."""
         for step, victim in (("forward", RECEIVER), ("latency", RECEIVER), ("latency", SENDER)):
             with self.subTest(step, victim=victim):
-                commands = self.start(step, seconds="30", round_trips="1000000")
+                commands = self.start(step, seconds="110", round_trips="1000000")
                 self.await_traffic()
                 killed, left = sorted(commands, key=lambda command: command.node != victim)
                 killed.kill()
@@ -166,7 +166,7 @@ class PairsLinks(LabTest):
                 self.assertIn("process", said["error"])
 
     def test_link_goes_down(self):
-        commands = self.start("forward", seconds="30")
+        commands = self.start("forward", seconds="110")
         self.await_traffic()
         self.lab.script(RECEIVER, "ip link set eth1 down")
         done = commands[1].wait(LIMIT)

@@ -13,7 +13,6 @@
 #include "tools/topo/topo.h"
 
 #include <algorithm>
-#include <array>
 
 namespace rdma_nccl {
 
@@ -287,6 +286,22 @@ std::string decisions_text(const NodePlan& node) {
     return text + gids_text(node);
 }
 
+std::string_view name_of(VariableAction action) {
+    switch (action) {
+    case VariableAction::Set:
+        return "set";
+    case VariableAction::Keep:
+        return "keep";
+    case VariableAction::Restore:
+        return "restore";
+    case VariableAction::Leave:
+        return "leave";
+    case VariableAction::Unset:
+        return "unset";
+    }
+    return {};
+}
+
 std::string action_text(const Variable& variable) {
     switch (variable.action) {
     case VariableAction::Leave:
@@ -364,9 +379,8 @@ static void fields(auto& f, Row<Explanation> /*row*/) {
 }
 
 static void fields(auto& f, Row<Variable> /*row*/) {
-    constexpr std::array<std::string_view, 5> actions = {"set", "keep", "restore", "leave", "unset"};
     f("name", "", &Variable::name);
-    f("action", "", [actions](const Variable& v) { return actions.at(static_cast<std::size_t>(v.action)); });
+    f("action", "", [](const Variable& v) { return name_of(v.action); });
     f("value", "", &Variable::value);
     f("source", "", &Variable::source);
     f("why", "in words", &Variable::why);

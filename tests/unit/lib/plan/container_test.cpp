@@ -39,6 +39,17 @@ TEST(SettleInContainer, WhatTheUserOrTheNodesFilesSayIsRestored) {
               std::vector<std::string>{"NCCL_IB_HCA=mlx4 of the container's image is replaced by mlx5_3"});
 }
 
+TEST(SettleInContainer, TasksGetWhatIsWrittenAndLoseWhatIsRemoved) {
+    const auto settled =
+        apply_variables(environment({"A=image", "B=image", "C=image", "D=image"}),
+                        {variable("A", "ours", VariableAction::Set), variable("B", "users", VariableAction::Restore),
+                         variable("C", "users", VariableAction::Keep), variable("D", "", VariableAction::Unset)});
+    EXPECT_EQ(settled.get("A"), "ours");
+    EXPECT_EQ(settled.get("B"), "users");
+    EXPECT_EQ(settled.get("C"), "image") << "it is there already, or would be restored";
+    EXPECT_FALSE(settled.get("D"));
+}
+
 TEST(SettleInContainer, AnEmptyValueOfTheUserIsOneToo) {
     const auto settled = settle_in_container({variable("NCCL_IB_HCA", "", VariableAction::Keep)},
                                              environment({"NCCL_IB_HCA="}), environment({"NCCL_IB_HCA=mlx4"}));
