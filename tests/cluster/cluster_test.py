@@ -91,9 +91,13 @@ class ClusterTest(unittest.TestCase):
     def install_later(self, name: str, *machines: str) -> None:
         """The version of lib/NAME that others do not understand (tests/fake_release), as these machines see it; until the
         test ends."""
+        self.replace(name, os.path.join(BUILD, "tests/fake_release", name), *machines)
+
+    def replace(self, name: str, file: str, *machines: str) -> None:
+        """FILE is lib/NAME, as these machines see it; until the test ends."""
         path = os.path.join(self.cluster.dir, "lib", name)
         for machine in machines:
-            self.good("mount", "--bind", os.path.join(BUILD, "tests/fake_release", name), path, user="root", node=machine)
+            self.good("mount", "--bind", file, path, user="root", node=machine)
             self.addCleanup(self.good, "umount", path, user="root", node=machine)
 
     def ranks(self, output: str) -> list[dict[str, str]]:

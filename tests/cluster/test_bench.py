@@ -55,6 +55,11 @@ class Bench(ClusterTest):
         self.judge(report)
         self.assertEqual([run["name"] for run in report["runs"]], ["A", "B", "A'"])
 
+    def test_a_node_of_another_version(self):
+        self.install_later("rdma-nccl", "n02")
+        report = self.bench(["--ntasks-per-node=1"], "--gpus", "2", code=3)
+        self.assertRegex(report["ended_early"], r"^n02: it runs rdma-nccl 9\.8\.7 .*: install the same on all nodes$")
+
     def test_no_gpu(self):
         report = self.bench(["--ntasks-per-node=1"], gpus=0, code=3)
         self.assertRegex(report["ended_early"], r"^n0\d: no GPU: ")

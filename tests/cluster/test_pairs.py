@@ -18,6 +18,7 @@ from cluster_test import BUILD, CHECKOUT, TIME_LIMIT, ClusterTest, main
 
 FAKE = os.path.join(BUILD, "tests", "fake_verbs", "libibverbs.so.1")
 NODES = ["n01", "n02", "n03", "n04"]
+OTHER_VERSION = r"it runs rdma-nccl 9\.8\.7 \(protocol 99\), the head runs .*: install the same on all nodes$"
 QUICK = ["--floor", "0", "--slow-below", "0.01", "--deviations", "1000", "--latency-factor", "1000000"]
 QUICK += ["-D", "0.2", "-q", "1", "--no-both"]
 
@@ -79,6 +80,13 @@ class Pairs(ClusterTest):
         report = json.loads(result.stdout)
         self.assertIn("cannot be loaded", report["nodes"][2]["problem"])
         self.assertEqual([r["a"]["node"] for r in report["results"]], ["n01", "n02", "n04"])
+
+    def test_a_node_of_another_version(self):
+        self.install_later("rdma-nccl", "n03")
+        report = self.report("--schedule", "loopback", code=2)
+        self.assertEqual({result["a"]["node"] for result in report["results"]}, {"n01", "n02", "n04"})
+        self.assertEqual(report["nodes"][2]["name"], "n03")
+        self.assertRegex(report["nodes"][2]["problem"], OTHER_VERSION)
 
     def test_the_batch_script(self):
         with open(f"{CHECKOUT}/etc/sbatch/pairs.sbatch", encoding="utf-8") as file:

@@ -442,6 +442,52 @@ class ListedTwice(ClusterTest):
         self.expect_one_plugin(self.list_again(copy))
 
 
+class OtherSlurm(ClusterTest):
+    """Slurm was upgraded, the plugin was not: it is built for the feature release before."""
+
+    REFUSED = re.compile(r"(?m)^(srun|slurmstepd): error: .*(Incompatible|incompatible).*version.*$")
+
+    def setUp(self):
+        with open(os.path.join(self.cluster.dir, "lib/rdma_nccl.so"), "rb") as file:
+            content = bytearray(file.read())
+        version = symbol_offset(os.path.join(self.cluster.dir, "lib/rdma_nccl.so"), "plugin_version")
+        content[version + 1] -= 1  # SLURM_VERSION_NUMBER, little-endian: micro, minor, major; 22.05 becomes 22.04
+        self.old = os.path.join(self.cluster.dir, "lib/old.so")
+        with open(self.old, "wb") as file:
+            file.write(content)
+        self.addCleanup(os.remove, self.old)
+
+    def expect_untouched(self, step) -> None:
+        self.assertEqual(step.returncode, 0, step.stderr)
+        self.assertEqual(sorted(step.stdout.split()), ["RANK=", "RANK="])
+        self.assertRegex(step.stderr, self.REFUSED)
+        self.assertNotIn("rdma-nccl: ", step.stderr)
+
+    def test_steps_go_on_until_the_plugin_is_upgraded_too(self):
+        step = ["srun", "-N2", "bash", "-c", "echo RANK=$RANK"]
+        self.replace("rdma_nccl.so", self.old, "login", "n01", "n02")
+        self.expect_untouched(self.cluster.run(*step))
+        unknown = self.cluster.run("srun", "-N2", "--rdma-nccl", "true")
+        self.assertNotEqual(unknown.returncode, 0)
+        self.assertIn("unrecognized option '--rdma-nccl'", unknown.stderr)
+        self.doCleanups()
+        lines = self.ranks(self.good("srun", "-N2", "--rdma-nccl=layout=rank", *show("RANK")))
+        self.assertEqual([line["RANK"] for line in lines], ["0", "1"])
+
+    def test_a_node_that_is_behind(self):
+        """The others set up the step without it, and say so."""
+        self.replace("rdma_nccl.so", self.old, "n02")
+        step = self.cluster.run("srun", "-N2", "--rdma-nccl=exchange=5", *show("RANK"))
+        self.assertEqual(step.returncode, 0, step.stderr)
+        self.assertRegex(step.stderr, r"warning: 1 of 2 nodes did not report within 5 s: n02 \(no plugin there\?")
+
+
+def symbol_offset(library: str, symbol: str) -> int:
+    """Where the symbol's value lies in the file: .rodata has the same offset there as in memory."""
+    listed = subprocess.run(["nm", "-D", library], text=True, capture_output=True, check=True).stdout
+    return next(int(line.split()[0], 16) for line in listed.splitlines() if line.split()[-1] == symbol)
+
+
 class UnequalNodes(ClusterTest):
     """A nine-HCA node, a bond node and one without any HCA."""
 

@@ -27,7 +27,7 @@ public:
         joined_.insert(worker);
         auto node = read_inspected_node(hello);
         if (!node) {
-            problems_.push_back(format_text("member {}: {}", worker, node.error().message));
+            unreadable_ = format_text("{}: {}", world_.name_of(worker), node.error().message);
             return;
         }
         if (!node->problem.empty()) {
@@ -99,6 +99,9 @@ public:
 
     /// Returns why they cannot measure, or an empty text. Warns of problems.
     [[nodiscard]] std::string judge(measure::Progress& progress) const {
+        if (!unreadable_.empty()) {
+            return unreadable_;
+        }
         unsigned slots = 0;
         for (const auto& [worker, peer] : peers) {
             slots += peer.offer.slots;
@@ -144,6 +147,7 @@ private:
     const Options& options_;
     std::set<unsigned> joined_;
     std::vector<std::string> problems_;
+    std::string unreadable_; ///< why a worker's message is not, of another version for example
 };
 
 class RunSeries {

@@ -18,6 +18,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace rdma_nccl::measure {
 
@@ -33,6 +34,10 @@ struct World {
     std::optional<IpAddress> coordinator; ///< worker 0's address; may be absent in a world of one, which uses loopback
     std::uint16_t port = 0;               ///< 0: any, in a world of one
     Key key;                              ///< the same for all workers
+    std::vector<std::string> nodes;       ///< of each worker, by its number; empty: unknown
+
+    /// Returns the worker's node, or "member 3" if that is unknown.
+    [[nodiscard]] std::string name_of(unsigned number) const;
 };
 
 /// Determines the world from the variables that the plugin sets (RANK and WORLD_SIZE, or NODE_RANK and NNODES;

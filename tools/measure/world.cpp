@@ -46,7 +46,23 @@ Result<IpAddress> head_address(const std::string& name) {
     return resolved.front();
 }
 
+/// Returns the node of each task if tasks are numbered node by node; else an empty list.
+std::vector<std::string> nodes_of_tasks(const Step& step, unsigned workers) {
+    std::vector<std::string> names;
+    const bool block = step.distribution.empty() || step.distribution.starts_with("block");
+    for (std::size_t i = 0; i < step.nodes.size(); ++i) {
+        const unsigned tasks = i < step.tasks_per_node.size() ? step.tasks_per_node[i] : 1;
+        names.insert(names.end(), tasks, step.nodes[i]);
+    }
+    const bool one_each = step.nodes.size() == workers;
+    return one_each ? step.nodes : block && names.size() == workers ? names : std::vector<std::string>();
+}
+
 } // namespace
+
+std::string World::name_of(unsigned number) const {
+    return number < nodes.size() ? nodes[number] : format_text("member {}", number);
+}
 
 Result<World> find_world(const Environment& environment, std::string node, std::string_view subcommand,
                          KeyPurpose purpose) {
@@ -72,6 +88,7 @@ Result<World> find_world(const Environment& environment, std::string node, std::
     }
     world.worker = place->worker;
     world.workers = place->workers;
+    world.nodes = nodes_of_tasks(read_step(environment, {}), world.workers);
     const auto local_rank = slurm_number(environment, "LOCAL_RANK");
     world.ranks = local_rank.has_value();
     world.local = local_rank ? *local_rank : slurm_number(environment, "SLURM_LOCALID").value_or(0);

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lib/base/format.h"
 #include "lib/base/text.h"
-#include "lib/slurm/step.h"
 #include "lib/sys/environment.h"
 #include "tools/common/command_line.h"
 #include "tools/common/print.h"
@@ -183,8 +182,7 @@ int run_pairs(const Options& options) {
          .suits = [&](const auto& world) { return suits(world, options); },
          .take_part = [&](const auto& world, const auto& settings) { return work(world, options, settings); },
          .lead = [&](auto& coordinator, const auto& world, auto& progress) -> measure::ReportPrinter {
-             const auto step = read_step(Environment::from(environ), {});
-             return [&options, report = coordinate(coordinator, world, step, options, progress)] {
+             return [&options, report = coordinate(coordinator, world, options, progress)] {
                  return tell(report, options);
              };
          }},

@@ -222,10 +222,10 @@ void run_rounds(RoundRunner& runner, const Options& options, Report& report, mea
 
 } // namespace
 
-Report coordinate(measure::Coordinator& coordinator, const measure::World& world, const Step& step,
-                  const Options& options, measure::Progress& progress) {
+Report coordinate(measure::Coordinator& coordinator, const measure::World& world, const Options& options,
+                  measure::Progress& progress) {
     const measure::TimeLimits time(options);
-    NodeRoster roster(world, step);
+    NodeRoster roster(world);
     Report report;
     report.started = wall_time_text(wall_time_us());
     report.measure = options.measure;

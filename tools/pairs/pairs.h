@@ -14,11 +14,7 @@
 #include <string>
 #include <vector>
 
-namespace rdma_nccl {
-
-struct Step;
-
-namespace pairs {
+namespace rdma_nccl::pairs {
 
 enum class RailPairing {
     Same,  ///< rail i with rail i, one after the other
@@ -40,8 +36,8 @@ struct Options : measure::Options {
 void add_command(const Subcommand& app, int& exit_code);
 
 /// Runs on the coordinator, within the time limits of `options`. Sends {"do": "end"} to all workers at the end.
-Report coordinate(measure::Coordinator& coordinator, const measure::World& world, const Step& step,
-                  const Options& options, measure::Progress& progress);
+Report coordinate(measure::Coordinator& coordinator, const measure::World& world, const Options& options,
+                  measure::Progress& progress);
 
 /// Returns the exit code: 0, or 3 and a message on stderr if the coordinator is not reached or gone before its "end".
 int work(const measure::World& world, const Options& options, const Settings& settings);
@@ -84,6 +80,4 @@ std::size_t count_pairings(const std::vector<Round>& rounds);
 std::string announce(const std::string& schedule, const std::vector<measure::Node>& nodes,
                      const std::vector<Round>& rounds, const Measurement& measure);
 
-} // namespace pairs
-
-} // namespace rdma_nccl
+} // namespace rdma_nccl::pairs

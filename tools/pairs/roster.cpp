@@ -10,18 +10,6 @@ namespace {
 
 constexpr unsigned most_timeouts = 2;
 
-/// Returns the node of each task if tasks are numbered node by node; else an empty list.
-std::vector<std::string> nodes_of_tasks(const Step& step, unsigned workers) {
-    std::vector<std::string> names;
-    const bool block = step.distribution.empty() || step.distribution.starts_with("block");
-    for (std::size_t i = 0; i < step.nodes.size(); ++i) {
-        const unsigned tasks = i < step.tasks_per_node.size() ? step.tasks_per_node[i] : 1;
-        names.insert(names.end(), tasks, step.nodes[i]);
-    }
-    const bool one_each = step.nodes.size() == workers;
-    return one_each ? step.nodes : block && names.size() == workers ? names : std::vector<std::string>();
-}
-
 /// Adds a number to nodes that report the same name.
 void make_unique(std::vector<measure::Node>& nodes) {
     std::map<std::string, unsigned> seen;
@@ -36,7 +24,7 @@ void make_unique(std::vector<measure::Node>& nodes) {
 } // namespace
 
 // There may be 8,000 workers, so work done for each event must not iterate over all of them.
-NodeRoster::NodeRoster(const measure::World& world, const Step& step) : names_(nodes_of_tasks(step, world.workers)) {
+NodeRoster::NodeRoster(const measure::World& world) : world_(world) {
     for (unsigned worker = 0; worker < world.workers; ++worker) {
         absent_.insert(absent_.end(), worker);
     }
@@ -50,7 +38,7 @@ void NodeRoster::join(unsigned worker, const Json& hello) {
         joined.node = std::move(*node);
         joined.node.name = printable(joined.node.name, 64);
     } else {
-        joined.node.name = name_of(worker);
+        joined.node.name = world_.name_of(worker);
         joined.node.problem = node.error().message;
     }
     if (absent_.erase(worker) > 0 && gone_.contains(worker)) {
@@ -64,15 +52,11 @@ void NodeRoster::lose(unsigned worker, const std::string& why) {
     }
 }
 
-std::string NodeRoster::name_of(unsigned worker) const {
-    return worker < names_.size() ? names_[worker] : format_text("member {}", worker);
-}
-
 std::string NodeRoster::missing(std::size_t most) const {
     std::set<std::string> names;
     std::string text;
     for (const unsigned worker : absent_) {
-        auto name = name_of(worker);
+        auto name = world_.name_of(worker);
         if (names.insert(name).second && names.size() <= most) {
             text += (names.size() == 1 ? "" : ", ") + name;
         }
@@ -90,8 +74,8 @@ void NodeRoster::close(const std::string& problem) {
         names.insert(joined.node.name);
     }
     for (const unsigned worker : absent_) {
-        if (!problem.empty() && names.insert(name_of(worker)).second) {
-            nodes_.push_back({name_of(worker), {}, problem});
+        if (!problem.empty() && names.insert(world_.name_of(worker)).second) {
+            nodes_.push_back({world_.name_of(worker), {}, problem});
             workers_.push_back(worker);
         }
     }

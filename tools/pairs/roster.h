@@ -3,7 +3,6 @@
 #pragma once
 
 #include "lib/base/json.h"
-#include "lib/slurm/step.h"
 #include "tools/measure/channel.h"
 #include "tools/measure/rails.h"
 
@@ -17,7 +16,8 @@ namespace rdma_nccl::pairs {
 
 class NodeRoster {
 public:
-    NodeRoster(const measure::World& world, const Step& step);
+    /// `world` outlives this.
+    explicit NodeRoster(const measure::World& world);
 
     /// Adds a worker by its hello: {"local": 0, "node": ...}. The one with local number 0 measures for its node.
     void join(unsigned worker, const Json& hello);
@@ -43,11 +43,9 @@ public:
     [[nodiscard]] bool was_unresponsive(unsigned node) const { return timeouts_.contains(node); }
 
 private:
-    [[nodiscard]] std::string name_of(unsigned worker) const;
-
-    std::vector<std::string> names_; ///< node of each task; empty: unknown
-    std::set<unsigned> absent_;      ///< workers that have not joined
-    unsigned gone_before_ = 0;       ///< number of absent workers that are gone
+    const measure::World& world_;
+    std::set<unsigned> absent_; ///< workers that have not joined
+    unsigned gone_before_ = 0;  ///< number of absent workers that are gone
     struct Joined {
         unsigned local = 0;
         measure::Node node;

@@ -68,6 +68,20 @@ TEST(FindWorld, Nodes) {
     EXPECT_FALSE(world->ranks);
 }
 
+TEST(FindWorld, TheNodeOfEachWorker) {
+    auto step =
+        with_meeting({"RANK=0", "WORLD_SIZE=4", "SLURM_STEP_NODELIST=n[01-02]", "SLURM_STEP_TASKS_PER_NODE=3,1"});
+    const auto tasks = world_from(step);
+    ASSERT_TRUE(tasks);
+    EXPECT_EQ(tasks->nodes, (std::vector<std::string>{"n01", "n01", "n01", "n02"}));
+    EXPECT_EQ(tasks->name_of(3), "n02");
+    EXPECT_EQ(tasks->name_of(4), "member 4");
+    step.emplace_back("SLURM_DISTRIBUTION=cyclic");
+    EXPECT_EQ(world_from(step)->nodes, std::vector<std::string>()) << "tasks alternate, so counts do not tell";
+    const auto launchers = world_from(with_meeting({"NODE_RANK=0", "NNODES=2", "SLURM_STEP_NODELIST=n[01-02]"}));
+    EXPECT_EQ(launchers->nodes, (std::vector<std::string>{"n01", "n02"}));
+}
+
 TEST(FindWorld, SeveralTasksWhereNodesAreCounted) {
     const auto world = world_from(
         with_meeting({"NODE_RANK=1", "NNODES=2", "SLURM_PROCID=3", "SLURM_STEP_NUM_TASKS=4", "SLURM_LOCALID=1"}));

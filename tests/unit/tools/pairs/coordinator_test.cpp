@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lib/base/json.h"
-#include "lib/slurm/step.h"
 #include "tests/unit/pairs_report.h"
 #include "tools/measure/channel.h"
 #include "tools/measure/rails.h"
@@ -12,6 +11,9 @@
 #include <gtest/gtest.h>
 #include <map>
 #include <set>
+#include <string>
+#include <utility>
+#include <vector>
 
 namespace rdma_nccl::pairs {
 namespace {
@@ -96,11 +98,12 @@ public:
     [[nodiscard]] std::uint16_t port() const override { return 1; }
 };
 
-Report lead(SimulatedHead& head, unsigned workers, const Options& options = {}, const Step& step = {}) {
+Report lead(SimulatedHead& head, unsigned workers, const Options& options = {}, std::vector<std::string> nodes = {}) {
     measure::World world;
     world.workers = workers;
+    world.nodes = std::move(nodes);
     measure::Progress progress(-1, true);
-    return coordinate(head, world, step, options, progress);
+    return coordinate(head, world, options, progress);
 }
 
 TEST(PairsHead, MeasuresEachPairOnce) {
@@ -131,18 +134,16 @@ TEST(PairsHead, ThousandsOfTasksJoinAtOnce) {
     constexpr unsigned nodes = 1000;
     constexpr unsigned tasks = 8;
     SimulatedHead head(0);
-    Step step;
+    std::vector<std::string> names;
     for (unsigned worker = nodes * tasks; worker-- > 0;) { // the last ones first: all others are missing
         head.join(worker, worker / tasks, worker % tasks);
     }
     for (unsigned node = 0; node < nodes; ++node) {
-        step.nodes.push_back(test::node_with_rails(node).name);
+        names.insert(names.end(), tasks, test::node_with_rails(node).name);
     }
-    step.tasks_per_node.assign(nodes, tasks);
-    step.distribution = "block";
     Options options;
     options.schedule = "ring";
-    const auto report = lead(head, nodes * tasks, options, step); // minutes, when each event looks at all of them
+    const auto report = lead(head, nodes * tasks, options, names); // minutes, when each event looks at all of them
     EXPECT_EQ(report.nodes.size(), nodes);
     EXPECT_EQ(report.results.size(), nodes);
     EXPECT_EQ(head.orders["end"], nodes * tasks);

@@ -31,8 +31,7 @@ std::vector<std::string> names(const NodeRoster& roster) {
 
 TEST(NodeRoster, TheFirstTaskOfEachNodeWorks) {
     const auto world = world_of(4);
-    const Step step;
-    NodeRoster roster(world, step);
+    NodeRoster roster(world);
     for (unsigned worker = 4; worker-- > 0;) {
         EXPECT_FALSE(roster.complete());
         roster.join(worker, hello(worker / 2, worker % 2));
@@ -46,10 +45,9 @@ TEST(NodeRoster, TheFirstTaskOfEachNodeWorks) {
 }
 
 TEST(NodeRoster, WhoDoesNotComeHasTheStepsName) {
-    const auto world = world_of(3);
-    Step step;
-    step.nodes = {"n01", "n02", "n03"};
-    NodeRoster roster(world, step);
+    auto world = world_of(3);
+    world.nodes = {"n01", "n02", "n03"};
+    NodeRoster roster(world);
     roster.join(0, hello(0));
     EXPECT_EQ(roster.missing(), "n02, n03");
     EXPECT_EQ(roster.missing(1), "n02 and 1 more");
@@ -61,12 +59,9 @@ TEST(NodeRoster, WhoDoesNotComeHasTheStepsName) {
 }
 
 TEST(NodeRoster, OfANodeWithSeveralTasksOneMayStayAway) {
-    const auto world = world_of(4);
-    Step step;
-    step.nodes = {"n01", "n02"};
-    step.tasks_per_node = {2, 2};
-    step.distribution = "block";
-    NodeRoster roster(world, step);
+    auto world = world_of(4);
+    world.nodes = {"n01", "n01", "n02", "n02"};
+    NodeRoster roster(world);
     roster.join(0, hello(0, 0));
     roster.join(2, hello(1, 0));
     roster.join(3, hello(1, 1));
@@ -76,30 +71,26 @@ TEST(NodeRoster, OfANodeWithSeveralTasksOneMayStayAway) {
 }
 
 TEST(NodeRoster, WhoIsMissingOfThousandsIsCounted) {
-    const auto world = world_of(8000);
-    Step step;
+    auto world = world_of(8000);
     for (unsigned node = 0; node < 1000; ++node) {
-        step.nodes.push_back(test::node_with_rails(node).name);
+        world.nodes.insert(world.nodes.end(), 8, test::node_with_rails(node).name);
     }
-    step.tasks_per_node.assign(1000, 8);
-    NodeRoster roster(world, step);
+    NodeRoster roster(world);
     EXPECT_TRUE(roster.missing(1).ends_with(" and 999 more"));
 }
 
 TEST(NodeRoster, EndedBeforeAllAreThere) {
     const auto world = world_of(3);
-    const Step step;
-    NodeRoster roster(world, step);
+    NodeRoster roster(world);
     roster.join(1, hello(1));
     roster.close("");
     EXPECT_EQ(names(roster), std::vector<std::string>{"n02"});
 }
 
 TEST(NodeRoster, ANodeOfAnotherVersionTakesNoPart) {
-    const auto world = world_of(3);
-    Step step;
-    step.nodes = {"n01", "n02", "n03"};
-    NodeRoster roster(world, step);
+    auto world = world_of(3);
+    world.nodes = {"n01", "n02", "n03"};
+    NodeRoster roster(world);
     roster.join(0, hello(0));
     auto later = hello(1);
     later["node"]["rdma_nccl"] = {{"version", "9.8.7"}, {"protocol", 99}};
@@ -117,8 +108,7 @@ TEST(NodeRoster, ANodeOfAnotherVersionTakesNoPart) {
 
 TEST(NodeRoster, NodesOfOneNameAreToldApart) {
     const auto world = world_of(2);
-    const Step step;
-    NodeRoster roster(world, step);
+    NodeRoster roster(world);
     roster.join(0, hello(0));
     roster.join(1, hello(0));
     roster.close("late");
@@ -132,8 +122,7 @@ TEST(NodeRoster, NodesOfOneNameAreToldApart) {
 
 TEST(NodeRoster, HostileHellos) {
     const auto world = world_of(3);
-    const Step step;
-    NodeRoster roster(world, step);
+    NodeRoster roster(world);
     roster.join(0, Json::object());
     roster.join(1, {{"local", -1}, {"node", {{"name", "\x1b[2J"}, {"problem", ""}, {"rails", Json::array()}}}});
     roster.join(2, {{"local", "x"}, {"node", 5}});
@@ -145,8 +134,7 @@ TEST(NodeRoster, HostileHellos) {
 
 TEST(NodeRoster, TheLostAndTheSilentAreNotAskedAgain) {
     const auto world = world_of(2);
-    const Step step;
-    NodeRoster roster(world, step);
+    NodeRoster roster(world);
     roster.join(0, hello(0));
     roster.join(1, hello(1));
     roster.close("late");
