@@ -47,6 +47,13 @@ bool SpankHandle::has_option(std::string name) const {
     return spank_option_getopt(spank_, &option, &value) == ESPANK_SUCCESS;
 }
 
+bool SpankHandle::has_container() const {
+    const auto variables = environment();
+    const auto names = [&](const char* variable) { return !variables.get(variable).value_or("").empty(); };
+    return has_option("container-image") || has_option("container-name") || names("PYXIS_CONTAINER_IMAGE") ||
+           names("PYXIS_CONTAINER_NAME"); // args.c of pyxis, pyxis_args_check_environment_variables()
+}
+
 bool SpankHandle::prepend(const std::vector<std::string>& words) {
     auto pointers = mapped(words, [](const std::string& word) { return word.c_str(); }); // Slurm copies the texts
     return can_prepend() &&

@@ -93,9 +93,9 @@ public:
     /// Returns a copy: Slurm replaces its own array between callbacks.
     [[nodiscard]] Environment environment() const;
     [[nodiscard]] std::vector<std::string> program() const;
-    /// Returns true if the user gave srun an option of pyxis that runs the tasks in a container. Call in user_init or
-    /// task_init.
-    [[nodiscard]] bool has_container() const { return has_option("container-image") || has_option("container-name"); }
+    /// Returns true if the user asked pyxis to run the tasks in a container, by an option of srun or, since pyxis 0.21,
+    /// by a variable. Call in user_init or task_init.
+    [[nodiscard]] bool has_container() const;
 
     /// Returns false if Slurm refused.
     bool set_variable(const std::string& name, const std::string& value) {

@@ -155,6 +155,18 @@ TEST_F(PluginTest, AContainerThatComesAfterOurVariablesIsNamed) {
         run(bare);
         EXPECT_TRUE(said(warning)) << slurm.messages(); // the tasks have the node's root
     }
+    slurm.options_of_others.clear();
+    for (const auto* const variable : {"PYXIS_CONTAINER_IMAGE", "PYXIS_CONTAINER_NAME"}) {
+        slurm.clear_messages();
+        slurm.step.environment[variable] = "";
+        run(bare);
+        EXPECT_FALSE(said(warning)) << slurm.messages();
+        slurm.step.environment[variable] = "some";
+        run(bare);
+        EXPECT_TRUE(said(warning)) << slurm.messages();
+        slurm.step.environment.erase(variable);
+    }
+    slurm.step.environment["PYXIS_CONTAINER_IMAGE"] = "some";
     slurm.clear_messages();
     run("verbose=0");
     EXPECT_EQ(slurm.messages(), "");

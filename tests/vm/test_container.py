@@ -94,17 +94,17 @@ class InContainer(ContainerTest):
     def test_variables_of_the_image(self):
         """Ours win over them, what the user set outside wins over both, and the rest is named."""
         show = "[ ! -e /usr ] && echo $SLURMD_NODENAME $NCCL_IB_HCA $NCCL_ALGO"
-        done = self.srun("--rdma-nccl=verbose=2", f"--image={IMAGE}", *INSIDE, show)
+        done = self.srun("--rdma-nccl=verbose=2", f"--container-image={IMAGE}", *INSIDE, show)
         self.assertEqual(done.status, 0, done.err)
         for line in done.out.splitlines():
             self.assertRegex(line, r"^n0[12] =mlx5_\S+ Ring$")
         self.assertEqual(len(done.out.splitlines()), 2)
         self.assertIn("note: NCCL_IB_HCA=mlx4 of the container's image is replaced by =mlx5_", done.err)
         self.assertIn("note: NCCL_ALGO=Ring is of the container's image", done.err)
-        users = self.srun("--rdma-nccl", f"--image={IMAGE}", *INSIDE, show, prefix=("env", "NCCL_IB_HCA=mlx5_1"))
+        users = self.srun("--rdma-nccl", f"--container-image={IMAGE}", *INSIDE, show, prefix=("env", "NCCL_IB_HCA=mlx5_1"))
         self.assertEqual(sorted(users.out.split())[:2], ["Ring", "Ring"], users.err)
         self.assertEqual(sorted(users.out.split())[2:], ["mlx5_1", "mlx5_1", "n01", "n02"])
-        marker = self.srun("--rdma-nccl", f"--image={IMAGE}", *INSIDE, "echo $RDMA_NCCL_SET",
+        marker = self.srun("--rdma-nccl", f"--container-image={IMAGE}", *INSIDE, "echo $RDMA_NCCL_SET",
                            prefix=("env", "NCCL_IB_HCA=mlx5_1"))
         self.assertIn("NCCL_SOCKET_IFNAME:", marker.out)
         self.assertNotIn("NCCL_IB_HCA", marker.out, "a step inside would take it for ours")
@@ -112,13 +112,13 @@ class InContainer(ContainerTest):
     @on_each_suite
     def test_what_the_image_lacks(self):
         """A line from each node, with the cure."""
-        done = self.srun("--rdma-nccl", f"--image={IMAGE}", *INSIDE, "true")
+        done = self.srun("--rdma-nccl", f"--container-image={IMAGE}", *INSIDE, "true")
         for node in self.lab.nodes:
             self.assertIn(f"{node}: warning: the container's image has no libibverbs.so.1: NCCL will use sockets", done.err)
         self.assertNotIn("container", self.srun("--rdma-nccl", "true").err)
         strict = ("--propagate=NONE", "--rdma-nccl=strict")  # alice's locked memory is limited, slurmd's is not
         self.assertEqual(self.srun(*strict, "true").status, 0)
-        ended = self.srun(*strict, f"--image={IMAGE}", *INSIDE, "true")
+        ended = self.srun(*strict, f"--container-image={IMAGE}", *INSIDE, "true")
         self.assertNotEqual(ended.status, 0)
         for node in self.lab.nodes:
             self.assertIn(f"{node}: strict: the step is ended: the container's image has no libibverbs.so.1", ended.err)
@@ -131,7 +131,7 @@ class InContainer(ContainerTest):
                 self.lab.everywhere("rm -f /etc/slurm/plugstack.conf.d/*container.conf")
                 self.load_plugin(name)
                 show = "[ ! -e /usr ] && echo $SLURMD_NODENAME $RANK $LOCAL_RANK $WORLD_SIZE"
-                done = self.srun("--rdma-nccl=spawn", f"--image={IMAGE}", "--gpus-per-node=2", *INSIDE, show)
+                done = self.srun("--rdma-nccl=spawn", f"--container-image={IMAGE}", "--gpus-per-node=2", *INSIDE, show)
                 if "prepend" in done.err:
                     return
                 self.assertEqual(done.status, 0, done.err)
@@ -150,7 +150,7 @@ class VerdictsOnContainers(ContainerTest, StepsTest):
     @on_each_suite
     def test_used(self):
         """From an image, and from bubblewrap with PID and user namespaces of its own."""
-        for start in ((f"--image={FULL}",), BUBBLEWRAP):
+        for start in ((f"--container-image={FULL}",), BUBBLEWRAP):
             with self.subTest(start[0]):
                 done = self.srun("--rdma-nccl", *start, "/lab/guest/transfer", "verbs", "200", str(self.lab.next_port()))
                 self.assertEqual(done.status, 0, done.out + done.err)
@@ -160,7 +160,7 @@ class VerdictsOnContainers(ContainerTest, StepsTest):
     @on_each_suite
     def test_not_used(self):
         """The cause is said before the tasks start, and the verdict at their end."""
-        done = self.step("tcp", 100, "--rdma-nccl", f"--image={BROKEN}")
+        done = self.step("tcp", 100, "--rdma-nccl", f"--container-image={BROKEN}")
         cause = "warning: the container's image has no libibverbs.so.1: NCCL will use sockets"
         self.assertIn(cause, done.err)
         self.assertRegex(done.err, r"warning: RDMA NOT USED: 1\d\d MB between 2 nodes went over sockets")
