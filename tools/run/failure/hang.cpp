@@ -100,10 +100,28 @@ std::string field_of(std::string_view status, std::string_view name) {
     for (const auto line : split(status, '\n')) {
         const auto [key, value] = split_once(line, ':');
         if (key == name) {
-            return printable(trim(value.value_or("")));
+            return std::string(trim(value.value_or("")));
         }
     }
     return {};
+}
+
+std::string status_field(const SysRoot& root, pid_t pid, std::string_view name) {
+    return field_of(root.read(format_text("/proc/{}/status", pid), 16 << 10).value_or(""), name);
+}
+
+/// Returns the number of PID namespaces from that of /proc down to the process's own.
+std::size_t pid_namespaces(const SysRoot& root, pid_t pid) {
+    return split_words(status_field(root, pid, "NSpid")).size();
+}
+
+/// Returns the child of a process that has no other, and one thread: it does nothing but wait for it.
+std::optional<pid_t> only_child(const SysRoot& root, pid_t pid) {
+    const auto text = status_field(root, pid, "Threads") == "1"
+                          ? root.read(format_text("/proc/{0}/task/{0}/children", pid)).value_or("")
+                          : "";
+    const auto children = split_words(text);
+    return children.size() == 1 ? parse_number<pid_t>(children.front()) : std::nullopt;
 }
 
 } // namespace
@@ -241,6 +259,25 @@ std::optional<std::vector<std::string>> stack_command(const SysRoot& root, pid_t
     return std::nullopt;
 }
 
+pid_t program_of(const SysRoot& root, pid_t rank) {
+    constexpr int most_starters = 8; // one within the other
+    const auto outside = pid_namespaces(root, rank);
+    pid_t starter = rank;
+    for (int i = 0; i < most_starters; ++i) {
+        const auto child = only_child(root, starter);
+        if (!child) {
+            break;
+        }
+        if (pid_namespaces(root, *child) > outside) {
+            // Process 1 of bubblewrap's namespace is its own, and starts the program (do_init() in bubblewrap.c).
+            const bool own = status_field(root, *child, "Name") == status_field(root, starter, "Name");
+            return own ? only_child(root, *child).value_or(*child) : *child;
+        }
+        starter = *child;
+    }
+    return rank;
+}
+
 std::string kernel_state(const SysRoot& root, pid_t pid) {
     const auto read = [&](const char* name) {
         return root.read(format_text("/proc/{}/{}", pid, name), 16 << 10).value_or("");
@@ -249,7 +286,8 @@ std::string kernel_state(const SysRoot& root, pid_t pid) {
     if (status.empty()) {
         return "is gone";
     }
-    auto text = format_text("state {}, {} threads", field_of(status, "State"), field_of(status, "Threads"));
+    auto text = format_text("state {}, {} threads", printable(field_of(status, "State")),
+                            printable(field_of(status, "Threads")));
     if (const auto wchan = read("wchan"); !wchan.empty() && wchan != "0") {
         text += ", waits in " + printable(wchan);
     }
@@ -272,8 +310,9 @@ std::vector<ProcessStack> read_stacks(const SysRoot& root, std::span<const pid_t
     std::vector<std::size_t> stack_of; // by reader: index of its stack
     std::vector<CapturedProcess> readers;
     for (const pid_t pid : pids) {
-        auto& stack = stacks.emplace_back(ProcessStack{pid, kernel_state(root, pid), "", "", ""});
-        auto command = stack_command(root, pid, environment);
+        const pid_t program = program_of(root, pid);
+        auto& stack = stacks.emplace_back(ProcessStack{pid, program, kernel_state(root, program), "", "", ""});
+        auto command = stack_command(root, program, environment);
         if (!command) {
             continue;
         }
@@ -295,7 +334,8 @@ std::vector<ProcessStack> read_stacks(const SysRoot& root, std::span<const pid_t
 }
 
 std::string stack_text(const ProcessStack& stack, const std::string& rank) {
-    auto text = format_text("{}, pid {}: {}\n", rank, stack.pid, stack.kernel);
+    const auto container = stack.program == stack.pid ? "" : format_text(" in the container of {}", stack.pid);
+    auto text = format_text("{}, pid {}{}: {}\n", rank, stack.program, container, stack.kernel);
     if (stack.command.empty()) {
         return text + "  no stack: neither py-spy nor gdb is in PATH\n";
     }

@@ -85,8 +85,13 @@ private:
 /// launcher's children if the rank has called prctl(PR_SET_PTRACER, LAUNCHER).
 std::optional<std::vector<std::string>> stack_command(const SysRoot& root, pid_t pid, const Environment& environment);
 
+/// Returns the process to look at for a rank: the program in the container if the rank's own process only starts one
+/// that has a PID namespace (bwrap, unshare), else `rank`. Like all process ids here, it is the launcher's for it.
+pid_t program_of(const SysRoot& root, pid_t rank);
+
 struct ProcessStack {
-    pid_t pid = 0;
+    pid_t pid = 0;       ///< of the rank
+    pid_t program = 0;   ///< whose stack it is, program_of(pid)
     std::string kernel;  ///< "state D (disk sleep), waits in nvidia_ioctl": always set, needs no program
     std::string command; ///< program that showed the stacks, "gdb"; empty: none
     std::string text;    ///< its output, at most 64 KiB
@@ -97,7 +102,7 @@ struct ProcessStack {
 /// readable.
 std::string kernel_state(const SysRoot& root, pid_t pid);
 
-/// Reads the stacks of these processes, all at the same time, and returns them in the order of `pids`. Takes at most
+/// Reads the stacks of these ranks' programs, all at the same time, and returns them in the order of `pids`. Takes at most
 /// `limit`, and then kills the programs that read them. May be called in a thread of its own, even if another thread
 /// waits for all children.
 std::vector<ProcessStack> read_stacks(const SysRoot& root, std::span<const pid_t> pids, const Environment& environment,

@@ -305,6 +305,45 @@ TEST_F(Stacks, AreReadWhereAnotherThreadWaitsForAllChildren) {
     EXPECT_EQ(stacks[0].problem, "");
 }
 
+class ContainedPrograms : public ::testing::Test {
+protected:
+    /// `ids`: in the PID namespaces, from /proc's down; `children`: as the kernel lists them.
+    void process(pid_t pid, const std::string& name, const std::string& ids, const std::string& children = "") {
+        const auto folder = "/proc/" + std::to_string(pid);
+        tree_.file(folder + "/status", "Name:\t" + name + "\nThreads:\t1\nNSpid:\t" + ids + "\n")
+            .file(folder + "/task/" + std::to_string(pid) + "/children", children);
+    }
+    test::Tree tree_;
+};
+
+TEST_F(ContainedPrograms, AreBelowWhatStartsThem) {
+    process(10, "bash", "10", "11 ");
+    process(11, "unshare", "11", "12 ");
+    process(12, "python", "12\t1", "13 ");
+    process(13, "python", "13\t7"); // loads data
+    EXPECT_EQ(program_of(tree_.root(), 10), 12);
+    EXPECT_EQ(stack_text({10, 12, "state S", "gdb", "#0 main", ""}, "rank 0"),
+              "rank 0, pid 12 in the container of 10: state S\n    | #0 main\n");
+}
+
+TEST_F(ContainedPrograms, AreBelowBubblewrapsOwnProcess) {
+    process(20, "bwrap", "20", "21 ");
+    process(21, "bwrap", "21\t1", "22 ");
+    process(22, "python", "22\t2");
+    EXPECT_EQ(program_of(tree_.root(), 20), 22);
+}
+
+TEST_F(ContainedPrograms, AreTheRanksWhereThereIsNoContainer) {
+    process(30, "bash", "30", "31 ");
+    process(31, "python", "31");
+    EXPECT_EQ(program_of(tree_.root(), 30), 30);
+    process(40, "python", "40", "41 42 ");
+    process(41, "sandbox", "41\t1");
+    process(42, "sandbox", "42\t1");
+    EXPECT_EQ(program_of(tree_.root(), 40), 40);
+    EXPECT_EQ(program_of(tree_.root(), 50), 50) << "it is gone";
+}
+
 TEST_F(Stacks, OfOneThatIsGone) {
     tree_.directory("/proc");
     EXPECT_EQ(kernel_state(tree_.root(), 77), "is gone");
