@@ -36,6 +36,9 @@ struct ExecFailure {
     int os_error = 0;
 };
 
+/// Processes of a container's runtime may end a moment after the rank, by themselves (process 1 of bubblewrap's).
+constexpr std::chrono::milliseconds helper_timeout(500);
+
 /// Raises the soft limit of open files to the hard limit, because the launcher keeps a descriptor per rank. Returns the
 /// old limit; nullopt if it stays.
 std::optional<rlimit> raise_file_limit() {
@@ -247,6 +250,7 @@ void RankEnder::start_attempt() {
     processes_.clear();
     policy_ = first_policy_;
     leftovers_ = {};
+    leftovers_due_.reset();
 }
 
 void RankEnder::send(const EndPolicy::Action& action) const {
@@ -279,7 +283,17 @@ void RankEnder::on_signal(int signal_number, bool pass_on, Time now) {
     send(action);
 }
 
+bool RankEnder::may_leave_alone(Time now) {
+    const bool waits = processes_.has_children() && policy_.phase() == Phase::Running;
+    const auto due = leftovers_due_.value_or(now + helper_timeout);
+    leftovers_due_ = waits && now < due ? std::optional(due) : std::nullopt;
+    return leftovers_due_.has_value();
+}
+
 bool RankEnder::end_leftovers(Time now) {
+    if (may_leave_alone(now)) {
+        return false;
+    }
     if (processes_.has_children() && !gave_up()) {
         const bool unannounced = policy_.phase() == Phase::Running;
         policy_.on_leftovers(now);

@@ -149,7 +149,7 @@ public:
     void start_attempt();
 
     [[nodiscard]] bool is_ending() const { return policy_.phase() != EndPolicy::Phase::Running; }
-    [[nodiscard]] std::optional<Time> deadline() const { return policy_.deadline(); }
+    [[nodiscard]] std::optional<Time> deadline() const { return earlier(policy_.deadline(), leftovers_due_); }
     [[nodiscard]] bool ends_job(int signal_number) const { return policy_.ends_job(signal_number); }
 
     // See EndPolicy.
@@ -167,6 +167,8 @@ public:
 
 private:
     void send(const EndPolicy::Action& action) const;
+    /// Returns true while processes that the ranks left behind may still end by themselves.
+    bool may_leave_alone(Time now);
 
     ProcessSet& processes_;
     std::string node_;
@@ -174,6 +176,7 @@ private:
     Report report_;
     EndPolicy policy_ = first_policy_;
     ChildSweep leftovers_;
+    std::optional<Time> leftovers_due_; ///< when those that still run are ended
 };
 
 /// Forks. The child calls `work` with a descriptor that becomes readable when the calling process, the guard, is gone.
