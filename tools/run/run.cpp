@@ -147,8 +147,12 @@ int run_ranks(Job job) {
     });
 }
 
-/// Returns false if a job must not start on this node: preflight found a problem, and `strict` is set.
-bool pass_preflight(const Job& job, bool strict) {
+/// Returns false if a job must not start on this node: preflight found a problem, and strict is set.
+bool pass_preflight(const Job& job, const Settings& settings) {
+    const bool strict = settings.strict;
+    if (!strict && settings.verbose == 0) {
+        return true; // nobody would see what it finds
+    }
     Notes notes;
     const bool has_gpus = !read_gpus(job.root, notes).empty(); // usually none: then the HCAs need not be read
     const auto gpu_files = has_gpus ? RankDevices(job.find_devices).gpu_files() : std::vector<std::string>();
@@ -239,7 +243,7 @@ int plan_and_run(const Options& options, const Environment& environment) {
     if (options.dry_run != DryRun::Off) {
         return print_dry_run(std::move(job));
     }
-    return options.preflight && !pass_preflight(job, settings->strict) ? exit_not_ready : run_ranks(std::move(job));
+    return options.preflight && !pass_preflight(job, *settings) ? exit_not_ready : run_ranks(std::move(job));
 }
 
 } // namespace
