@@ -17,6 +17,7 @@
 #include <ctime>
 #include <fcntl.h>
 #include <map>
+#include <net/if.h>
 #include <set>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -260,6 +261,28 @@ NamedDevices named_devices(const Environment& environment) {
     return named;
 }
 
+/// Returns the problem of an ACTIVE port whose GIDs name interfaces none of which this process has, as in a container
+/// with a network of its own; else an empty text.
+std::string network_problem(const SysRoot& root, const std::string& port) {
+    constexpr unsigned looked_at = 8; // the entries of the port's own interface come first
+    std::string missing;
+    for (unsigned index = 0; index < looked_at; ++index) {
+        const auto netdev = root.read(format_text("{}/gid_attrs/ndevs/{}", port, index));
+        if (!netdev || !is_device_name(*netdev)) {
+            continue;
+        }
+        // A container may see the node's /sys, whose interfaces are not its own.
+        if (root.is_live() ? ::if_nametoindex(netdev->c_str()) != 0 : root.exists("/sys/class/net/" + *netdev)) {
+            return {};
+        }
+        missing = *netdev;
+    }
+    return missing.empty() ? ""
+                           : format_text("has its interface {} in another network namespace, and so no GID here: give "
+                                         "the container the node's network (podman --network=host)",
+                                         missing);
+}
+
 /// Returns the problem of a device; empty if its port, or one of its ports if none is named, is ACTIVE.
 std::string problem_of(const SysRoot& root, const std::string& name, std::optional<unsigned> wanted) {
     const auto ports = root.list(format_text("{}/{}/ports", devices, name));
@@ -272,9 +295,14 @@ std::string problem_of(const SysRoot& root, const std::string& name, std::option
         if (wanted && port != std::to_string(*wanted)) {
             continue;
         }
-        const auto state = root.read(format_text("{}/{}/ports/{}/state", devices, name, port));
+        const auto folder = format_text("{}/{}/ports/{}", devices, name, port);
+        const auto state = root.read(folder + "/state");
         if (state && state->ends_with("ACTIVE") && state->find("DEFER") == std::string::npos) {
-            return {};
+            problem = network_problem(root, folder);
+            if (problem.empty()) {
+                return {};
+            }
+            continue;
         }
         problem = state ? format_text("is in state {}, not ACTIVE: is its cable or interface down (ip link, ibstat)?",
                                       printable(trim(split_once(*state, ':').value.value_or(*state))))

@@ -193,6 +193,17 @@ TEST_F(PreflightHcas, WithoutAPortNeedOneThatIsActive) {
     EXPECT_EQ(warnings({"NCCL_IB_HCA=mlx5_1"}).size(), 1U);
 }
 
+TEST_F(PreflightHcas, NeedTheirInterfaceInThisNetworkNamespace) {
+    port("mlx5_1", "1", "4: ACTIVE");
+    tree_.file("/sys/class/infiniband/mlx5_1/ports/1/gid_attrs/ndevs/0", "eth1\n");
+    EXPECT_EQ(
+        warning({"NCCL_IB_HCA==mlx5_1:1"}),
+        "NCCL_IB_HCA: mlx5_1 port 1 has its interface eth1 in another network namespace, and so no GID here: give "
+        "the container the node's network (podman --network=host)");
+    tree_.file("/sys/class/infiniband/mlx5_1/ports/1/gid_attrs/ndevs/2", "eth1.7\n").directory("/sys/class/net/eth1.7");
+    EXPECT_EQ(warnings({"NCCL_IB_HCA==mlx5_1:1"}), Texts());
+}
+
 TEST_F(PreflightHcas, MustBeThere) {
     port("mlx5_1", "1", "4: ACTIVE");
     tree_.directory("/sys/class/net/eth0");
