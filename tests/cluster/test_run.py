@@ -148,9 +148,9 @@ class Step:
         time.sleep(0.5)
         return self.ready()
 
-    def go(self) -> Step:
+    def go(self, ranks: int = 8) -> Step:
         """Once all ranks are there, the one that fails does so."""
-        self.ready()
+        self.ready(ranks)
         with open(self._go, "w", encoding="ascii"):
             pass
         return self
@@ -605,10 +605,11 @@ class Hangs(RunTest):
             step.says("nanosleep")
 
 
-class Memory(RunTest):
-    """A rank that takes more memory than its cgroup may have."""
+class MemoryTest(RunTest):
+    """With a rank that takes more memory than its cgroup may have."""
 
     LIMIT = 200 << 20
+    EAT = f"exec {PYTHON} -c 'x = [bytearray(1 << 20) for _ in range(1000)]'"
 
     def new_group(self) -> str:
         """A memory cgroup of alice's with a limit, of version 1 or 2; none can be made: the test is left out."""
@@ -626,11 +627,14 @@ class Memory(RunTest):
                 return group
         self.skipTest("no cgroup with a limit of memory can be made here")
 
+    def moved_to(self, group: str) -> tuple[str, ...]:
+        """What is put in front of the launcher: that of n02 goes into the group."""
+        return ("bash", "-c", f"[ $SLURM_NODEID = 0 ] || echo $$ > {group}/cgroup.procs; exec \"$@\"", "-")
+
+
+class Memory(MemoryTest):
     def test_out_of_memory(self):
-        group = self.new_group()
-        eat = f"exec {PYTHON} -c 'x = [bytearray(1 << 20) for _ in range(1000)]'"
-        move = f"[ $SLURM_NODEID = 0 ] || echo $$ > {group}/cgroup.procs; exec \"$@\""
-        step = self.start(failing(6, eat), launcher=("bash", "-c", move, "-")).go()
+        step = self.start(failing(6, self.EAT), launcher=self.moved_to(self.new_group())).go()
         step.end("rank killed for want of memory", 137)
         step.says(r"rank 6 \(local 2\) on n02 failed first: killed by signal 9 \(Killed\), out of memory in its cgroup", "give the job more memory")
 
