@@ -11,6 +11,7 @@
 #include <cstring>
 #include <ifaddrs.h>
 #include <memory>
+#include <net/if.h>
 #include <span>
 
 namespace rdma_nccl {
@@ -251,6 +252,9 @@ std::vector<Netdev> read_netdevs(const SysRoot& root, const std::set<std::string
             continue;
         }
         const auto directory = root.directory(format_text("{}/{}", class_directory, name));
+        if (directory && root.is_live() && ::if_nametoindex(name.c_str()) == 0) {
+            continue; // a container with a network of its own that sees the node's /sys
+        }
         if (directory) {
             netdevs.push_back(read_netdev(root, name, *directory, !unresponsive.contains(name), notes));
         } else if (directory.error().os_error != ENOTDIR) { // ENOTDIR: bonding_masters is a file among the interfaces

@@ -6,7 +6,10 @@
 #include "tests/unit/fabric_machine.h"
 
 #include <gtest/gtest.h>
+#include <sched.h>
 #include <string>
+#include <sys/wait.h>
+#include <unistd.h>
 #include <vector>
 
 namespace rdma_nccl {
@@ -165,6 +168,26 @@ TEST(NvidiaInformation, IsReadLineByLine) {
     const auto strange = parse_nvidia_information("GPU UUID: ??\nDevice Minor: -1\n\xff:\n");
     EXPECT_EQ(strange.uuid, "");
     EXPECT_FALSE(strange.minor);
+}
+
+/// /sys is the machine's, as a container has it that mounts the node's.
+TEST(Netdevs, AreThoseOfThisNetworkNamespace) {
+    const pid_t child = ::fork();
+    if (child == 0) {
+        constexpr int left_out = 77;
+        if (::unshare(CLONE_NEWUSER | CLONE_NEWNET) != 0) {
+            ::_exit(left_out);
+        }
+        Notes notes;
+        const auto netdevs = read_netdevs(*SysRoot::open("/"), {}, notes);
+        ::_exit(netdevs.size() == 1 && netdevs.front().name == "lo" ? 0 : 1);
+    }
+    int status = 0;
+    ASSERT_EQ(::waitpid(child, &status, 0), child);
+    if (WIFEXITED(status) && WEXITSTATUS(status) == 77) {
+        GTEST_SKIP() << "no user namespaces here";
+    }
+    EXPECT_EQ(status, 0);
 }
 
 } // namespace
