@@ -102,9 +102,9 @@ struct ProcessStack {
 /// readable.
 std::string kernel_state(const SysRoot& root, pid_t pid);
 
-/// Reads the stacks of these ranks' programs, all at the same time, and returns them in the order of `pids`. Takes at most
-/// `limit`, and then kills the programs that read them. May be called in a thread of its own, even if another thread
-/// waits for all children.
+/// Reads the stacks of these ranks' programs, all at the same time, and returns them in the order of `pids`. Takes at
+/// most `limit`, and then kills the programs that read them. May be called in a thread of its own, even if another
+/// thread waits for all children.
 std::vector<ProcessStack> read_stacks(const SysRoot& root, std::span<const pid_t> pids, const Environment& environment,
                                       std::chrono::milliseconds limit);
 
