@@ -80,6 +80,26 @@ std::optional<Number> first_in_status(const SysRoot& root, pid_t pid, std::strin
     return std::nullopt;
 }
 
+constexpr std::size_t longest_words = 6 << 20; // what execve(2) takes at most
+
+Environment environment_of(std::string_view text) {
+    const auto parts = split(text, '\0');
+    return Environment(std::vector<std::string>(parts.begin(), parts.end()));
+}
+
+/// Returns true if a process of the step's user names the step in its environment. Others could claim it, too.
+bool claims_step(const SysRoot& root, pid_t pid, const StepProcesses& step) {
+    if (!step.user || step.job_id == 0 || user_of(root, pid) != step.user) {
+        return false;
+    }
+    const auto environment =
+        environment_of(root.read(format_text("/proc/{}/environ", pid), longest_words).value_or(""));
+    const auto is = [&](std::string_view variable, std::uint32_t number) {
+        return parse_number<std::uint32_t>(environment.get(variable).value_or("")) == number;
+    };
+    return is("SLURM_JOB_ID", step.job_id) && is("SLURM_STEP_ID", step.step_id);
+}
+
 bool is_step_daemon(const SysRoot& root, pid_t pid) {
     return file_of(root, pid, "comm") == "slurmstepd";
 }
@@ -147,8 +167,6 @@ std::optional<pid_t> parent_of(const SysRoot& root, pid_t pid) {
     return fields.size() > 1 ? parse_number<pid_t>(fields[1]) : std::nullopt;
 }
 
-constexpr std::size_t longest_words = 6 << 20; // what execve(2) takes at most
-
 unsigned rank_of(const TaskProcess& process) {
     return parse_number<unsigned>(process.environment.get("SLURM_PROCID").value_or("")).value_or(0);
 }
@@ -166,8 +184,7 @@ std::vector<TaskProcess> task_processes(const SysRoot& root, std::uint32_t job, 
         if (text.find("SLURM_STEP_ID=") == std::string::npos) {
             continue;
         }
-        const auto parts = split(text, '\0');
-        Environment environment(std::vector<std::string>(parts.begin(), parts.end()));
+        Environment environment = environment_of(text);
         const auto number = [&](std::string_view variable) {
             return parse_number<std::uint32_t>(environment.get(variable).value_or(""));
         };
@@ -230,7 +247,7 @@ ProcessIdentity StepProcesses::identify(const SysRoot& root, pid_t pid) const {
         step = step_of_daemon(root, *daemon);
     }
     if (!step) {
-        return {ProcessOwner::System, name};
+        return {claims_step(root, process, *this) ? ProcessOwner::Step : ProcessOwner::System, name};
     }
     if (step->job == job_id && is_step(step->step, step_id)) {
         return {ProcessOwner::Step, name};

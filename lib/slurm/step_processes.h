@@ -42,10 +42,13 @@ struct ProcessIdentity {
 struct StepProcesses {
     std::uint32_t job_id = 0; ///< 0: no job, only `ancestor` counts
     std::uint32_t step_id = 0;
-    pid_t ancestor = 0; ///< slurmstepd, or the program of `verify -- CMD`; 0: only cgroups count
+    pid_t ancestor = 0;                       ///< slurmstepd, or the program of `verify -- CMD`; 0: only cgroups count
+    std::optional<uid_t> user = std::nullopt; ///< of the step; nullopt: no process belongs to it by its environment
 
     /// `ancestor` and its descendants belong to the step. For others the cgroup decides, or, if Slurm uses none, the
-    /// slurmstepd above them. `pid` may be a thread's. 0, an owner that cannot be seen, is System without a name.
+    /// slurmstepd above them. Where neither tells, processes of `user` belong to the step that their environment names:
+    /// podman's containers are no descendants of slurmstepd, and with systemd have a cgroup of their own. `pid` may be
+    /// a thread's. 0, an owner that cannot be seen, is System without a name.
     [[nodiscard]] ProcessIdentity identify(const SysRoot& root, pid_t pid) const;
 };
 

@@ -256,6 +256,27 @@ TEST_F(StepProcessesTest, ByTheDaemonBesideItsCgroup) {
     }
 }
 
+/// As podman's conmon leaves a container. A stranger's claim does not count, and nobody's if no user is named.
+TEST_F(StepProcessesTest, ByTheEnvironmentOfTheUsersOwnProcesses) {
+    const auto claim = [&](pid_t pid, std::string_view uids, std::string_view words) {
+        process(pid, 1, "ib_write_bw", "0::/user.slice", "ib_write_bw");
+        tree_.file(format_text("/proc/{}/status", pid), format_text("Tgid:\t{}\nUid:\t{}\n", pid, uids));
+        tree_.file(format_text("/proc/{}/environ", pid), words);
+    };
+    using namespace std::string_view_literals;
+    claim(60, "1000\t1000\t1000\t1000", "SLURM_JOB_ID=12\0SLURM_STEP_ID=0\0"sv);
+    claim(61, "1001\t1001\t1001\t1001", "SLURM_JOB_ID=12\0SLURM_STEP_ID=0\0"sv);
+    claim(62, "1000\t1000\t1000\t1000", "SLURM_JOB_ID=12\0SLURM_STEP_ID=1\0"sv);
+    EXPECT_EQ(identify(60, {12, 0, 20, 1000}), (ProcessIdentity{own, "ib_write_bw"}));
+    EXPECT_EQ(identify(60, {12, 0, 20}).owner, ProcessOwner::System);
+    EXPECT_EQ(identify(61, {12, 0, 20, 1000}).owner, ProcessOwner::System) << "a stranger";
+    EXPECT_EQ(identify(62, {12, 0, 20, 1000}).owner, ProcessOwner::System) << "another step";
+    process(63, 40, "ib_write_bw", "0::/", "ib_write_bw");
+    tree_.file("/proc/63/status", "Tgid:\t63\nUid:\t1000\n");
+    tree_.file("/proc/63/environ", "SLURM_JOB_ID=12\0SLURM_STEP_ID=0\0"sv);
+    EXPECT_EQ(identify(63, {12, 0, 20, 1000}).owner, other) << "what Slurm tells comes first";
+}
+
 TEST_F(StepProcessesTest, AThreadIsItsProcess) {
     tree_.file("/proc/39/status", "Name:\tNCCL\nTgid:\t30\nPid:\t39\n").file("/proc/39/comm", "NCCL\n");
     EXPECT_EQ(identify(39), (ProcessIdentity{own, "python3"}));
