@@ -36,6 +36,9 @@ _PACKAGES = (
     "busybox-static ccache iproute2 iputils-ping kmod procps munge slurmctld slurmd slurm-client"
     " rdma-core ibverbs-providers ibverbs-utils rdmacm-utils perftest bubblewrap crun"
 ).split()
+# For tests of a suite that `check` runs on the last one only. uidmap and passt are what podman needs without root, the last
+# two what tests of the real pyxis and enroot build and run.
+_PACKAGES_OF = {"trixie": "podman uidmap passt charliecloud-runtime libbsd-dev squashfs-tools".split()}
 # A command after these words ends, with all that it started, when the process that started it does; and its mounts are
 # there for no one else. mmdebstrap left to itself goes on for minutes, and killed leaves /proc and /sys mounted.
 CONFINED = (
@@ -171,7 +174,8 @@ def _open_lock(directory: str) -> int:
 
 
 def _guest_recipe(suite: str) -> _Recipe:
-    command = _mmdebstrap(suite, {*_PACKAGES, *_build_packages()}, "--mode=root", "--variant=minbase")
+    packages = {*_PACKAGES, *_PACKAGES_OF.get(suite, ()), *_build_packages()}
+    command = _mmdebstrap(suite, packages, "--mode=root", "--variant=minbase")
     command += ["--customize-hook=mkdir -p " + " ".join(f'"$1/{point}"' for point in _MOUNT_POINTS)]
     command += [f'--customize-hook=chroot "$1" useradd --create-home {user}' for user in ("alice", "bob")]
     command.append(f"--customize-hook={_OTHER_PROVIDERS}")

@@ -3,9 +3,11 @@
 
 from __future__ import annotations
 
+import re
+
 from test_evidence import StepsTest
 from test_slurm import SlurmTest
-from testbed import on_each_suite
+from testbed import SHELL, on_each_suite
 
 IMAGE = "/srv/image"
 # One static program, no C library, no file but its own: no image has less.
@@ -14,8 +16,8 @@ mkdir -p {IMAGE}/bin {IMAGE}/proc {IMAGE}/sys {IMAGE}/dev {IMAGE}/tmp
 cp /bin/busybox {IMAGE}/bin/
 ln -sf busybox {IMAGE}/bin/sh
 printf '%s\n' PATH=/bin NCCL_IB_HCA=mlx4 NCCL_ALGO=Ring > {IMAGE}/environment
-echo optional /usr/local/bin/fake_container.so > /etc/slurm/plugstack.conf.d/$1
 """
+LOAD_PLUGIN = "echo optional /usr/local/bin/fake_container.so > /etc/slurm/plugstack.conf.d/$1"
 INSIDE = "/bin/sh", "-c"
 
 # The node's own programs, seen from another root directory; and the same without libibverbs.
@@ -24,7 +26,8 @@ MAKE_FULL_IMAGES = f"""
 mount -t tmpfs tmpfs /srv
 mkdir /srv/upper /srv/work
 for image in {FULL} {BROKEN}; do
-    mkdir -p $image/usr $image/etc $image/lab $image/proc $image/sys $image/dev $image/tmp
+    mkdir -p $image/usr $image/etc $image/lab $image/proc $image/sys $image/dev $image/tmp $image/home $image/mnt
+    mkdir -m 1777 $image/run
     for folder in bin lib lib64 sbin; do ln -s usr/$folder $image/$folder; done
     mount --bind /etc $image/etc
     mount --bind /lab $image/lab
@@ -34,12 +37,29 @@ mount -t overlay -o lowerdir=/usr,upperdir=/srv/upper,workdir=/srv/work overlay 
 rm {BROKEN}/usr/lib/*/libibverbs.so*
 """
 
+STATIC_COMMAND = "/usr/libexec/rdma-nccl/rdma-nccl"
 
-# A container that is a program, as Apptainer is: the plugin sees nothing of it.
+# Containers that are programs, as Apptainer is: the plugin sees nothing of them.
 BUBBLEWRAP = (
     *("bwrap", "--ro-bind", "/", "/", "--dev-bind", "/dev", "/dev", "--bind", "/tmp", "/tmp", "--proc", "/proc"),
     *("--unshare-user", "--unshare-pid", "--unshare-ipc", "--die-with-parent"),
 )
+CHARLIECLOUD = ("ch-run", "--bind=/lab:/lab")
+# Without root, systemd and a file system for layers; the image's folder comes behind the last word.
+PODMAN = (
+    *("podman", "--root=/tmp/podman", "--runroot=/tmp/podman-run", "--storage-driver=vfs"),
+    *("--cgroup-manager=cgroupfs", "--events-backend=none", "run", "--rm", "--cgroups=disabled", "--log-driver=none"),
+    *("--env-host", "--device=/dev/infiniband"),
+)
+# What the two mount over, and what podman writes, in an image of the user's that has the command by a mount.
+MAKE_USERS_IMAGE = f"""{MAKE_IMAGE}
+cd {IMAGE}
+mkdir -p etc run usr/local/bin
+touch etc/passwd etc/group etc/hosts usr/local/bin/rdma-nccl
+chown -R alice .
+"""
+COMMAND = "/usr/local/bin/rdma-nccl"
+MAKE_TUN = "modprobe tun; [ -e /dev/net/tun ] || { mkdir -p /dev/net; mknod /dev/net/tun c 10 200; }; chmod 666 /dev/net/tun"
 
 # A bundle for Slurm's own containers, with the static command mounted, and the runtime crun without root.
 BUNDLE = "/srv/bundle"
@@ -57,7 +77,7 @@ cat > {BUNDLE}/config.json << END
     {{"destination": "/dev", "type": "none", "source": "/dev", "options": ["rbind"]}},
     {{"destination": "/sys", "type": "none", "source": "/sys", "options": ["rbind", "ro"]}},
     {{"destination": "/tmp", "type": "none", "source": "/tmp", "options": ["rbind"]}},
-    {{"destination": "/usr/local/bin/rdma-nccl", "type": "none", "source": "/usr/libexec/rdma-nccl/rdma-nccl",
+    {{"destination": "/usr/local/bin/rdma-nccl", "type": "none", "source": "{STATIC_COMMAND}",
      "options": ["rbind", "ro"]}}
   ],
   "linux": {{
@@ -85,7 +105,7 @@ class ContainerTest(SlurmTest):
 
     def load_plugin(self, name: str) -> None:
         """Slurm loads it before ours if this name comes before rdma-nccl.conf."""
-        self.lab.everywhere(MAKE_IMAGE.replace("$1", name))
+        self.lab.everywhere(MAKE_IMAGE + LOAD_PLUGIN.replace("$1", name))
         self.addCleanup(self.lab.everywhere, f"rm -f /etc/slurm/plugstack.conf.d/{name}")
 
 
@@ -139,23 +159,30 @@ class InContainer(ContainerTest):
                 self.assertEqual(ranks, ["n01 0 0 4", "n01 1 1 4", "n02 2 0 4", "n02 3 1 4"], done.out + done.err)
 
 
-class VerdictsOnContainers(ContainerTest, StepsTest):
-    """What srun says of the traffic of tasks in images: queue pairs of other mount, user and PID namespaces count."""
+class FullImagesTest(StepsTest):
+    """Traffic of tasks in images."""
 
     def setUp(self):
         super().setUp()
         self.addCleanup(self.lab.everywhere, "/bin/umount --recursive /srv")
         self.lab.everywhere(MAKE_FULL_IMAGES)
 
+    def assert_used(self, *start: str) -> str:
+        """What else srun has said."""
+        done = self.step("verbs", 200, "--rdma-nccl", *start)
+        self.assertRegex(done.err, r"rdma-nccl: RDMA USED: (about )?\d+\.\d % of 2\d\d MB between 2 nodes ")
+        return done.err
+
+
+class VerdictsOnContainers(ContainerTest, FullImagesTest):
+    """What srun says of it: queue pairs of other mount, user and PID namespaces count."""
+
     @on_each_suite
     def test_used(self):
         """From an image, and from bubblewrap with PID and user namespaces of its own."""
         for start in ((f"--container-image={FULL}",), BUBBLEWRAP):
             with self.subTest(start[0]):
-                done = self.srun("--rdma-nccl", *start, "/lab/guest/transfer", "verbs", "200", str(self.lab.next_port()))
-                self.assertEqual(done.status, 0, done.out + done.err)
-                self.assertRegex(done.err, r"rdma-nccl: RDMA USED: (about )?\d+\.\d % of 2\d\d MB between 2 nodes ")
-                self.assertNotIn("container", done.err, "it lacks nothing")
+                self.assertNotIn("container", self.assert_used(*start), "it lacks nothing")
 
     @on_each_suite
     def test_not_used(self):
@@ -166,23 +193,53 @@ class VerdictsOnContainers(ContainerTest, StepsTest):
         self.assertRegex(done.err, r"warning: RDMA NOT USED: 1\d\d MB between 2 nodes went over sockets")
 
 
-class OtherContainers(SlurmTest):
+class OtherContainers(FullImagesTest):
     """Those of which the plugin knows nothing."""
 
-    @on_each_suite
-    def test_bubblewrap(self):
-        """As with Apptainer, each rank is a container."""
+    def need(self, program: str) -> None:
+        if self.lab.run("n01", *SHELL, f"command -v {program}").status != 0:
+            self.skipTest(f"{program} is not among the packages of {self.lab.suite}")
+
+    def assert_ranks(self, *start: str) -> None:
+        """`rdma-nccl run` of two ranks on each node, in containers or starting them, says who is who."""
         show = "echo $SLURMD_NODENAME $LOCAL_RANK $RANK $WORLD_SIZE ${NCCL_IB_HCA%%_*}"
-        done = self.srun("--rdma-nccl", "--gpus-per-node=2", "rdma-nccl", "run", *BUBBLEWRAP, *INSIDE, show)
+        done = self.srun("--rdma-nccl", "--gpus-per-node=2", *start, *INSIDE, show)
         self.assertEqual(done.status, 0, done.out + done.err)
         ranks = sorted(line.split("] ")[-1] for line in done.out.splitlines())
         self.assertEqual(ranks, [f"n0{1 + rank // 2} {rank % 2} {rank} 4 =mlx5" for rank in range(4)], done.err)
 
+    @on_each_suite
+    def test_bubblewrap(self):
+        """As with Apptainer, each rank is a container."""
+        self.assert_ranks("rdma-nccl", "run", *BUBBLEWRAP)
+
+    def test_podman(self):
+        """Its containers are no descendants of slurmstepd, but the traffic is the step's."""
+        self.need("podman")
+        host = (*PODMAN, "--network=host")
+        self.assert_used(*host, "--rootfs", FULL)
+        self.lab.everywhere(MAKE_USERS_IMAGE)
+        self.assert_ranks(*host, f"--volume={STATIC_COMMAND}:{COMMAND}:ro", "--rootfs", IMAGE, COMMAND, "run")
+
+    def test_podmans_own_network(self):
+        """Its default without root: no interface of the fabric is there, and who asks is told so."""
+        self.need("podman")
+        self.lab.everywhere(MAKE_TUN)
+        done = self.srun("--rdma-nccl", *PODMAN, "--rootfs", FULL, "rdma-nccl", "check")
+        lost = r"(?m)^(WARN|FAIL) +gid.usable +mlx5_0:1: has no usable RoCE v2 address \(eth1 is not in this network namespace\)"
+        self.assertEqual(len(re.findall(lost, done.out)), 2, done.out + done.err)
+        self.assertIn("or run in the host's", done.out)
+
+    def test_charliecloud(self):
+        self.need("ch-run")
+        self.assert_used(*CHARLIECLOUD, FULL, "--")
+        self.lab.everywhere(MAKE_USERS_IMAGE)
+        self.assert_ranks("ch-run", f"--bind={STATIC_COMMAND}:{COMMAND}", IMAGE, "--", COMMAND, "run")
+
     def test_slurms_own(self):
         """A task per rank works, `rdma-nccl run` works where it is mounted, and spawn is refused with what to type. Not in
         Slurm 22.05, which keeps the step's variables from its containers."""
-        self.lab.everywhere(MAKE_IMAGE.replace("$1", "container.conf") + MAKE_BUNDLE)
-        self.lab.everywhere("rm /etc/slurm/plugstack.conf.d/container.conf")
+        self.lab.everywhere(MAKE_IMAGE + MAKE_BUNDLE)
         self.addCleanup(self.lab.everywhere, "rm /etc/slurm/oci.conf")
         show = "[ ! -e /usr/bin ] && echo $SLURMD_NODENAME $RANK $WORLD_SIZE ${NCCL_IB_HCA%%_*}"
         done = self.srun("--rdma-nccl", f"--container={BUNDLE}", *INSIDE, show)
