@@ -14,8 +14,9 @@ namespace rdma_nccl {
 
 namespace {
 
-/// Kernel drivers of PCI devices and the names of their providers (providers/ in rdma-core 60).
-constexpr std::array<std::pair<std::string_view, std::string_view>, 12> providers = {{{"mlx5_core", "mlx5"},
+/// Kernel drivers of PCI devices, and node types of software devices, which have no such driver, with the names of
+/// their providers (providers/ in rdma-core 60).
+constexpr std::array<std::pair<std::string_view, std::string_view>, 14> providers = {{{"mlx5_core", "mlx5"},
                                                                                       {"mlx4_core", "mlx4"},
                                                                                       {"bnxt_en", "bnxt_re"},
                                                                                       {"irdma", "irdma"},
@@ -26,11 +27,13 @@ constexpr std::array<std::pair<std::string_view, std::string_view>, 12> provider
                                                                                       {"hns3", "hns"},
                                                                                       {"erdma", "erdma"},
                                                                                       {"mana", "mana"},
-                                                                                      {"ionic", "ionic"}}};
+                                                                                      {"ionic", "ionic"},
+                                                                                      {"CA", "rxe"},
+                                                                                      {"RNIC", "siw"}}};
 
-/// Returns false only if the provider of a known driver is surely not among them. Software devices have none that a
-/// driver's name tells.
-bool has_provider(const std::vector<std::string>& names, std::string_view driver) {
+/// Returns false only if the provider of a known driver is surely not among them.
+bool has_provider(const std::vector<std::string>& names, const Hca& hca) {
+    const auto& driver = hca.driver.empty() ? hca.node_type : hca.driver;
     const auto known = std::ranges::find(providers, driver, &std::pair<std::string_view, std::string_view>::first);
     return known == providers.end() || contains(names, std::string(known->second));
 }
@@ -114,7 +117,7 @@ ContainerFacts inspect_container(const SysRoot& root, const Fabric& fabric, cons
         if (!hca->device_file.empty() && !root.may_read_and_write(hca->device_file)) {
             facts.closed_files.push_back(hca->device_file);
         }
-        if (names && !has_provider(*names, hca->driver)) {
+        if (names && !has_provider(*names, *hca)) {
             facts.no_provider.push_back(hca->name);
         }
         for (const auto& netdev : hca->netdevs) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lib/plan/container.h"
 
+#include "lib/base/format.h"
 #include "lib/base/lists.h"
 #include "tests/unit/tree.h"
 
@@ -131,8 +132,20 @@ TEST_F(Container, LacksTheProvider) {
     tree.file("/usr/lib64/libibverbs/libmlx4-rdmav34.so", "");
     ASSERT_EQ(judge().size(), 1U);
     EXPECT_TRUE(judge()[0].starts_with("the container's libibverbs has no provider for HCAs (mlx5_0): "));
-    fabric.hcas[0].driver = ""; // a software device
+    fabric.hcas[0].driver = "unheard_of";
     EXPECT_TRUE(judge().empty());
+}
+
+/// Soft-RoCE, Soft-iWARP.
+TEST_F(Container, LacksTheProviderOfASoftwareDevice) {
+    fabric.hcas[0].driver = "";
+    for (const auto& [type, provider] : {std::pair("CA", "rxe"), std::pair("RNIC", "siw")}) {
+        fabric.hcas[0].node_type = type;
+        ASSERT_EQ(judge().size(), 1U);
+        EXPECT_TRUE(judge()[0].starts_with("the container's libibverbs has no provider for HCAs (mlx5_0): "));
+        tree.file(format_text("/usr/lib64/libibverbs/lib{}-rdmav34.so", provider), "");
+        EXPECT_TRUE(judge().empty());
+    }
 }
 
 TEST_F(Container, OnlyUsedHcasCount) {
