@@ -29,6 +29,7 @@ from state import TestBedError
 
 _BUILD = os.path.join(HERE, "build-project")
 _BUILD_PACKAGES = os.path.join(HERE, "build-packages")
+_BUILD_PYXIS = os.path.join(HERE, "build-pyxis")
 _TEST_PROGRAMS = ("owners", "verbs-pair", "fake_container.so")
 
 
@@ -117,6 +118,18 @@ def prepare_packages(suites: list[str], kernel: str | None = None) -> None:
             _run("make", "-C", CHECKOUT, "configure")
             _run(_BUILD_PACKAGES, root.root, CHECKOUT, folder, cache_directory("ccache"))
         os.close(image.in_use)
+
+
+def prepare_pyxis(suite: str, sources: list[str]) -> None:
+    """Pyxis and enroot of these clones, for guests of the suite, and images for them: in the build folder, which guests
+    see."""
+    image, folder = get_image(suite), build_folder(suite)
+    if not os.path.exists(os.path.join(image.root, "usr", "bin", "mksquashfs")):
+        raise TestBedError(f"--pyxis: the image of {suite} has not the packages for it: see tests/vm/images.py")
+    with open(os.path.join(folder, "lock"), "w", encoding="ascii") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        _run(_BUILD_PYXIS, image.root, CHECKOUT, folder, *map(os.path.abspath, sources))
+    os.close(image.in_use)
 
 
 def forget_other_image(folder: str, image: Image) -> None:
