@@ -50,7 +50,7 @@ bool SpankHandle::has_option(std::string name) const {
 bool SpankHandle::has_container() const {
     const auto variables = environment();
     const auto names = [&](const char* variable) { return !variables.get(variable).value_or("").empty(); };
-    return has_option("container-image") || has_option("container-name") || names("PYXIS_CONTAINER_IMAGE") ||
+    return has_container_option() || names("PYXIS_CONTAINER_IMAGE") ||
            names("PYXIS_CONTAINER_NAME"); // args.c of pyxis, pyxis_args_check_environment_variables()
 }
 

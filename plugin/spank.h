@@ -96,6 +96,10 @@ public:
     /// Returns true if the user asked pyxis to run the tasks in a container, by an option of srun or, since pyxis 0.21,
     /// by a variable. Call in user_init or task_init.
     [[nodiscard]] bool has_container() const;
+    /// Returns true if it was an option, which only a loaded pyxis has.
+    [[nodiscard]] bool has_container_option() const {
+        return has_option("container-image") || has_option("container-name");
+    }
 
     /// Returns false if Slurm refused.
     bool set_variable(const std::string& name, const std::string& value) {

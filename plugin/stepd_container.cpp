@@ -53,15 +53,18 @@ std::vector<std::string> judge_here(const NodeState& state, const TaskFacts& tas
     return found;
 }
 
-/// Returns what is wrong with a container plugin whose task_init comes after ours, if the user asked it for a
-/// container.
+/// Returns why the task is in no container although the user asked for one: pyxis's task_init comes after ours.
 std::optional<std::string> judge_late_container(const NodeState& state, const SpankHandle& host) {
-    return state.concerns_rdma() && host.has_container()
-               ? std::optional<std::string>(
-                     "plugstack.conf lists pyxis after rdma-nccl: the container's image replaces "
-                     "variables that rdma-nccl has set, and what it lacks for RDMA is not said; "
-                     "list pyxis first")
-               : std::nullopt;
+    if (!state.concerns_rdma() || !host.has_container()) {
+        return std::nullopt;
+    }
+    if (!host.has_container_option()) {
+        return "PYXIS_CONTAINER_IMAGE or _NAME is set, but the tasks are in no container: pyxis is not loaded, is "
+               "older "
+               "than 0.21, or is listed after rdma-nccl in plugstack.conf (list it first)";
+    }
+    return "plugstack.conf lists pyxis after rdma-nccl: the container's image replaces variables that rdma-nccl has "
+           "set, and what it lacks for RDMA is not said; list pyxis first";
 }
 
 } // namespace
@@ -83,7 +86,8 @@ SettledTask settle_task(const NodeState& state, const SpankHandle& host, const T
         if (fault && task.rank == 0 && state.settings.verbose > 0) {
             state.report("warning: " + *fault);
         }
-        return {std::move(variables), std::move(fault)};
+        // A variable alone does not prove that the image comes later.
+        return {std::move(variables), host.has_container_option() ? std::move(fault) : std::nullopt};
     }
     auto settled = settle_in_container(std::move(variables), state.facts.environment, now);
     const bool reports = task.local_rank == 0 && state.settings.verbose > 0;

@@ -237,6 +237,13 @@ bool is_virtual_bridge(const std::vector<Netdev>& netdevs, std::string_view name
     return netdev != nullptr && netdev->bridge && !stands_on_hardware(netdevs, *netdev, max_levels);
 }
 
+bool may_have_netdev(const SysRoot& root, const std::string& name) {
+    if (!root.is_live()) {
+        return root.exists("/sys/class/net/" + name);
+    }
+    return ::if_nametoindex(name.c_str()) != 0 || errno != ENODEV; // it may fail for want of a socket
+}
+
 std::vector<Netdev> read_netdevs(const SysRoot& root, const std::set<std::string, std::less<>>& unresponsive,
                                  Notes& notes) {
     const auto names = root.list(class_directory);
@@ -252,7 +259,7 @@ std::vector<Netdev> read_netdevs(const SysRoot& root, const std::set<std::string
             continue;
         }
         const auto directory = root.directory(format_text("{}/{}", class_directory, name));
-        if (directory && root.is_live() && ::if_nametoindex(name.c_str()) == 0) {
+        if (directory && root.is_live() && !may_have_netdev(root, name)) {
             continue; // a container with a network of its own that sees the node's /sys
         }
         if (directory) {

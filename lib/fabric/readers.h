@@ -24,6 +24,10 @@ void read_gid_tables(const SysRoot& root, Hca& hca, const std::vector<Netdev>* n
 /// Reads only a device's location: PCI path, NUMA node, local CPUs and driver. Never queries a device's driver.
 Hca read_hca_place(const SysRoot& root, const std::string& name);
 
+/// Returns false if this network namespace surely lacks the interface. A container may see the node's /sys, so of a
+/// live root the kernel is asked.
+bool may_have_netdev(const SysRoot& root, const std::string& name);
+
 /// Reads the interfaces of /sys/class/net without their addresses, and the `unresponsive` ones without their speed.
 std::vector<Netdev> read_netdevs(const SysRoot& root, const std::set<std::string, std::less<>>& unresponsive,
                                  Notes& notes);

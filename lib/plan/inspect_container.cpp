@@ -2,12 +2,12 @@
 #include "lib/base/format.h"
 #include "lib/base/lists.h"
 #include "lib/base/text.h"
+#include "lib/fabric/readers.h"
 #include "lib/plan/container.h"
 #include "lib/sys/libraries.h"
 
 #include <algorithm>
 #include <array>
-#include <net/if.h>
 #include <sys/statvfs.h>
 
 namespace rdma_nccl {
@@ -121,7 +121,7 @@ ContainerFacts inspect_container(const SysRoot& root, const Fabric& fabric, cons
             facts.no_provider.push_back(hca->name);
         }
         for (const auto& netdev : hca->netdevs) {
-            if (root.is_live() && ::if_nametoindex(netdev.c_str()) == 0) {
+            if (root.is_live() && !may_have_netdev(root, netdev)) {
                 facts.unseen_netdevs.push_back(netdev);
             }
         }

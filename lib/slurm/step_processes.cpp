@@ -80,7 +80,7 @@ std::optional<Number> first_in_status(const SysRoot& root, pid_t pid, std::strin
     return std::nullopt;
 }
 
-constexpr std::size_t longest_words = 6 << 20; // what execve(2) takes at most
+constexpr std::size_t longest_arguments = 6 << 20; // what execve(2) takes at most
 
 Environment environment_of(std::string_view text) {
     const auto parts = split(text, '\0');
@@ -93,7 +93,7 @@ bool claims_step(const SysRoot& root, pid_t pid, const StepProcesses& step) {
         return false;
     }
     const auto environment =
-        environment_of(root.read(format_text("/proc/{}/environ", pid), longest_words).value_or(""));
+        environment_of(root.read(format_text("/proc/{}/environ", pid), longest_arguments).value_or(""));
     const auto is = [&](std::string_view variable, std::uint32_t number) {
         return parse_number<std::uint32_t>(environment.get(variable).value_or("")) == number;
     };
@@ -180,7 +180,7 @@ std::vector<TaskProcess> task_processes(const SysRoot& root, std::uint32_t job, 
     std::vector<TaskProcess> found;
     for (const auto& name : root.list("/proc").value_or(std::vector<std::string>{})) {
         const auto pid = parse_number<pid_t>(name);
-        const auto text = pid ? root.read(format_text("/proc/{}/environ", name), longest_words).value_or("") : "";
+        const auto text = pid ? root.read(format_text("/proc/{}/environ", name), longest_arguments).value_or("") : "";
         if (text.find("SLURM_STEP_ID=") == std::string::npos) {
             continue;
         }
@@ -287,7 +287,7 @@ std::optional<TaskProcess> find_task(const SysRoot& root, std::uint32_t job, std
             }
         }
     }
-    const auto words = root.read(format_text("/proc/{}/cmdline", task.pid), longest_words).value_or("");
+    const auto words = root.read(format_text("/proc/{}/cmdline", task.pid), longest_arguments).value_or("");
     for (const auto word : split(std::string_view(words).substr(0, words.find_last_not_of('\0') + 1), '\0')) {
         task.program.emplace_back(word);
     }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Finds the step that a process belongs to, by its cgroup, its ancestors, and the titles of slurmstepds.
+// Finds the step that a process belongs to, by its cgroup, its ancestors, the titles of slurmstepds, and its
+// environment.
 #pragma once
 
 #include "lib/sys/environment.h"

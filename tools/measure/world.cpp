@@ -46,8 +46,11 @@ Result<IpAddress> head_address(const std::string& name) {
     return resolved.front();
 }
 
-/// Returns the node of each task if tasks are numbered node by node; else an empty list.
+/// Returns the node of each task; an empty list if it is not known.
 std::vector<std::string> nodes_of_tasks(const Step& step, unsigned workers) {
+    if (step.distribution.starts_with("arbitrary")) {
+        return step.arbitrary_nodes.size() == workers ? step.arbitrary_nodes : std::vector<std::string>();
+    }
     std::vector<std::string> names;
     const bool block = step.distribution.empty() || step.distribution.starts_with("block");
     for (std::size_t i = 0; i < step.nodes.size(); ++i) {

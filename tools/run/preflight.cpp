@@ -7,6 +7,7 @@
 #include "lib/base/unique_fd.h"
 #include "lib/fabric/fabric.h"
 #include "lib/fabric/kernel_text.h"
+#include "lib/fabric/readers.h"
 #include "lib/net/ip.h"
 #include "lib/slurm/step_processes.h"
 #include "lib/sys/resources.h"
@@ -17,7 +18,6 @@
 #include <ctime>
 #include <fcntl.h>
 #include <map>
-#include <net/if.h>
 #include <set>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -264,22 +264,23 @@ NamedDevices named_devices(const Environment& environment) {
 /// Returns the problem of an ACTIVE port whose GIDs name interfaces none of which this process has, as in a container
 /// with a network of its own; else an empty text.
 std::string network_problem(const SysRoot& root, const std::string& port) {
-    constexpr unsigned looked_at = 8; // the entries of the port's own interface come first
+    const auto folder = port + "/gid_attrs/ndevs";
     std::string missing;
-    for (unsigned index = 0; index < looked_at; ++index) {
-        const auto netdev = root.read(format_text("{}/gid_attrs/ndevs/{}", port, index));
+    // All of them: those of a container's macvlan come behind those of the node and of other containers.
+    for (const auto& index : root.list(folder).value_or(std::vector<std::string>())) {
+        const auto netdev = root.read(format_text("{}/{}", folder, index));
         if (!netdev || !is_device_name(*netdev)) {
             continue;
         }
-        // A container may see the node's /sys, whose interfaces are not its own.
-        if (root.is_live() ? ::if_nametoindex(netdev->c_str()) != 0 : root.exists("/sys/class/net/" + *netdev)) {
+        if (may_have_netdev(root, *netdev)) {
             return {};
         }
-        missing = *netdev;
+        missing = missing.empty() ? *netdev : missing;
     }
     return missing.empty() ? ""
                            : format_text("has its interface {} in another network namespace, and so no GID here: give "
-                                         "the container the node's network (podman --network=host)",
+                                         "the container an interface of the fabric, or the node's network "
+                                         "(podman --network=host)",
                                          missing);
 }
 

@@ -53,6 +53,7 @@ void report(const NodeEvidence& evidence) {
 Result<int> watch_here(const VerifyOptions& options, const StepId& id) {
     const auto live = SysRoot::open("/");
     const auto task = live ? find_task(*live, id.job, id.step, Environment::from(environ), ::geteuid()) : std::nullopt;
+    const auto user = task ? user_of(*live, task->pid) : std::nullopt; // later the number may be another process's
     // What the plugin set counts as the user's: it is what the step has.
     const auto node =
         WatchedNode::inspect(options.settings, task ? task->environment.as_users() : Environment::from(environ));
@@ -64,7 +65,7 @@ Result<int> watch_here(const VerifyOptions& options, const StepId& id) {
     if (!step_on_node(*live, id.job, id.step)) {
         return exit_good; // this node of the job is not part of the step
     }
-    auto watch = node->watch({id.job, id.step, 0, task ? user_of(*live, task->pid) : std::nullopt});
+    auto watch = node->watch({id.job, id.step, 0, user});
     const auto end = Clock::now() + std::chrono::milliseconds(std::lround(options.seconds * 1000));
     while (Clock::now() < end && step_on_node(*live, id.job, id.step)) {
         if (!wait_for_sample(watch, signals->fd(), end)) {

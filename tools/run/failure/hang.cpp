@@ -115,13 +115,16 @@ std::size_t pid_namespaces(const SysRoot& root, pid_t pid) {
     return split_words(status_field(root, pid, "NSpid")).size();
 }
 
-/// Returns the child of a process that has no other, and one thread: it does nothing but wait for it.
-std::optional<pid_t> only_child(const SysRoot& root, pid_t pid) {
-    const auto text = status_field(root, pid, "Threads") == "1"
-                          ? root.read(format_text("/proc/{0}/task/{0}/children", pid)).value_or("")
-                          : "";
-    const auto children = split_words(text);
-    return children.size() == 1 ? parse_number<pid_t>(children.front()) : std::nullopt;
+/// Returns the children of a process that has one thread, the first one first.
+std::vector<pid_t> children_of(const SysRoot& root, pid_t pid) {
+    std::vector<pid_t> children;
+    if (status_field(root, pid, "Threads") == "1") {
+        const auto text = root.read(format_text("/proc/{0}/task/{0}/children", pid)).value_or("");
+        for (const auto word : split_words(text)) {
+            children.push_back(parse_number<pid_t>(word).value_or(0));
+        }
+    }
+    return children;
 }
 
 } // namespace
@@ -264,16 +267,19 @@ pid_t program_of(const SysRoot& root, pid_t rank) {
     const auto outside = pid_namespaces(root, rank);
     pid_t starter = rank;
     for (int i = 0; i < most_starters; ++i) {
-        const auto child = only_child(root, starter);
-        if (!child) {
-            break;
+        const auto children = children_of(root, starter);
+        if (children.size() != 1) {
+            break; // a starter does nothing but wait for its child
         }
-        if (pid_namespaces(root, *child) > outside) {
-            // Process 1 of bubblewrap's namespace is its own, and starts the program (do_init() in bubblewrap.c).
-            const bool own = status_field(root, *child, "Name") == status_field(root, starter, "Name");
-            return own ? only_child(root, *child).value_or(*child) : *child;
+        const pid_t child = children.front();
+        if (pid_namespaces(root, child) > outside) {
+            // Process 1 of bubblewrap's namespace is its own. It starts the program, and gets the orphans (do_init() in
+            // bubblewrap.c).
+            const bool own = status_field(root, child, "Name") == status_field(root, starter, "Name");
+            const auto inside = own ? children_of(root, child) : std::vector<pid_t>();
+            return inside.empty() ? child : inside.front();
         }
-        starter = *child;
+        starter = child;
     }
     return rank;
 }

@@ -205,7 +205,7 @@ protected:
         tree_.file(folder + "cgroup", format_text("{}\n", cgroup));
         tree_.file(folder + "cmdline", std::string(title) + std::string(200, '\0'));
     }
-    ProcessIdentity identify(pid_t pid, StepProcesses step = {12, 0, 0}) const {
+    [[nodiscard]] ProcessIdentity identify(pid_t pid, StepProcesses step = {12, 0, 0}) const {
         return step.identify(tree_.root(), pid);
     }
 

@@ -78,6 +78,9 @@ TEST(FindWorld, TheNodeOfEachWorker) {
     EXPECT_EQ(tasks->name_of(4), "member 4");
     step.emplace_back("SLURM_DISTRIBUTION=cyclic");
     EXPECT_EQ(world_from(step)->nodes, std::vector<std::string>()) << "tasks alternate, so counts do not tell";
+    step.back() = "SLURM_DISTRIBUTION=arbitrary";
+    step.emplace_back("SLURM_ARBITRARY_NODELIST=n02,n01,n01,n01");
+    EXPECT_EQ(world_from(step)->name_of(0), "n02");
     const auto launchers = world_from(with_meeting({"NODE_RANK=0", "NNODES=2", "SLURM_STEP_NODELIST=n[01-02]"}));
     EXPECT_EQ(launchers->nodes, (std::vector<std::string>{"n01", "n02"}));
 }

@@ -199,8 +199,13 @@ TEST_F(PreflightHcas, NeedTheirInterfaceInThisNetworkNamespace) {
     EXPECT_EQ(
         warning({"NCCL_IB_HCA==mlx5_1:1"}),
         "NCCL_IB_HCA: mlx5_1 port 1 has its interface eth1 in another network namespace, and so no GID here: give "
-        "the container the node's network (podman --network=host)");
-    tree_.file("/sys/class/infiniband/mlx5_1/ports/1/gid_attrs/ndevs/2", "eth1.7\n").directory("/sys/class/net/eth1.7");
+        "the container an interface of the fabric, or the node's network (podman --network=host)");
+    for (int index = 1; index < 10; ++index) {
+        tree_.file(format_text("/sys/class/infiniband/mlx5_1/ports/1/gid_attrs/ndevs/{}", index), "net1\n");
+    }
+    tree_.file("/sys/class/infiniband/mlx5_1/ports/1/gid_attrs/ndevs/12", "eth1.7\n");
+    EXPECT_EQ(warnings({"NCCL_IB_HCA==mlx5_1:1"}).size(), 1U);
+    tree_.directory("/sys/class/net/eth1.7");
     EXPECT_EQ(warnings({"NCCL_IB_HCA==mlx5_1:1"}), Texts());
 }
 

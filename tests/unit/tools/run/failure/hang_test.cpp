@@ -328,7 +328,7 @@ TEST_F(ContainedPrograms, AreBelowWhatStartsThem) {
 
 TEST_F(ContainedPrograms, AreBelowBubblewrapsOwnProcess) {
     process(20, "bwrap", "20", "21 ");
-    process(21, "bwrap", "21\t1", "22 ");
+    process(21, "bwrap", "21\t1", "22 30 "); // 30: an orphan
     process(22, "python", "22\t2");
     EXPECT_EQ(program_of(tree_.root(), 20), 22);
 }
