@@ -69,6 +69,28 @@ std::optional<std::string> judge_late_container(const NodeState& state, const Sp
 
 } // namespace
 
+std::optional<ContainerFaults> ContainerFaults::create() {
+    const auto memory = shared_memory(sizeof(Lines));
+    return memory ? std::optional(ContainerFaults({memory, static_cast<Lines*>(memory.get())})) : std::nullopt;
+}
+
+void ContainerFaults::record(const std::vector<std::string>& sentences) const {
+    std::size_t length = 0;
+    for (const auto& sentence : sentences) {
+        if (sentence.size() < memory_->text.size() - length) {
+            length += sentence.copy(&memory_->text[length], sentence.size());
+            memory_->text[length++] = '\n';
+        }
+    }
+    memory_->length = static_cast<std::uint32_t>(length);
+}
+
+std::vector<std::string> ContainerFaults::all() const {
+    const auto length = std::min<std::size_t>(memory_->length, memory_->text.size());
+    const auto lines = split(std::string_view(memory_->text.data(), length), '\n');
+    return {lines.begin(), length == 0 ? lines.begin() : lines.end() - 1};
+}
+
 RootDirectory RootDirectory::current() {
     struct stat status {};
     return ::stat("/", &status) == 0 ? RootDirectory{status.st_dev, status.st_ino} : RootDirectory{};
@@ -90,12 +112,15 @@ SettledTask settle_task(const NodeState& state, const SpankHandle& host, const T
         return {std::move(variables), host.has_container_option() ? std::move(fault) : std::nullopt};
     }
     auto settled = settle_in_container(std::move(variables), state.facts.environment, now);
-    const bool reports = task.local_rank == 0 && state.settings.verbose > 0;
+    const bool first = task.local_rank == 0;
     std::optional<std::string> fault;
-    if (state.concerns_rdma() && (reports || state.settings.strict)) {
+    if (state.concerns_rdma() && (first || state.settings.strict)) {
         const auto found = judge_here(state, task, now, settled.variables);
-        for (const auto& sentence : reports ? found : std::vector<std::string>()) {
+        for (const auto& sentence : first&& state.settings.verbose > 0 ? found : std::vector<std::string>()) {
             state.report("warning: " + sentence);
+        }
+        if (first && state.container_faults) {
+            state.container_faults->record(found);
         }
         fault = found.empty() ? std::nullopt : std::optional(found.front());
     }

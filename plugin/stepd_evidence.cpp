@@ -2,6 +2,7 @@
 #include "plugin/stepd.h"
 
 #include "lib/base/format.h"
+#include "lib/base/lists.h"
 #include "lib/base/text.h"
 #include "lib/evidence/step_watch.h"
 #include "lib/net/listeners.h"
@@ -112,7 +113,11 @@ void watch_as_user(const NodeState& state, const Parent& slurmstepd, int control
         return;
     }
     watch.sample(true);
-    (void)srun.send_evidence(collect_evidence(step, watch, [&] { (void)!::write(control, &waits_for_counters, 1); }));
+    auto evidence = collect_evidence(step, watch, [&] { (void)!::write(control, &waits_for_counters, 1); });
+    auto causes = state.container_faults ? state.container_faults->all() : std::vector<std::string>();
+    append(causes, std::move(evidence.causes));
+    evidence.causes = std::move(causes);
+    (void)srun.send_evidence(evidence);
 }
 
 } // namespace

@@ -39,16 +39,16 @@ std::vector<CpuSet> allowed_masks(const NodeState& state) {
 
 } // namespace
 
-std::optional<TaskMasks> TaskMasks::create(std::size_t tasks) {
-    const std::size_t bytes = tasks * sizeof(Words);
+std::shared_ptr<void> shared_memory(std::size_t bytes) {
     void* const memory =
-        tasks == 0 ? MAP_FAILED
+        bytes == 0 ? MAP_FAILED
                    : ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    if (memory == MAP_FAILED) {
-        return std::nullopt;
-    }
-    const auto unmap = [bytes](Words* words) { ::munmap(words, bytes); };
-    return TaskMasks(std::shared_ptr<Words[]>(static_cast<Words*>(memory), unmap), tasks);
+    return memory == MAP_FAILED ? nullptr : std::shared_ptr<void>(memory, [bytes](void* it) { ::munmap(it, bytes); });
+}
+
+std::optional<TaskMasks> TaskMasks::create(std::size_t tasks) {
+    const auto memory = shared_memory(tasks * sizeof(Words));
+    return memory ? std::optional(TaskMasks({memory, static_cast<Words*>(memory.get())}, tasks)) : std::nullopt;
 }
 
 void TaskMasks::record(std::size_t local_id, pid_t pid) {

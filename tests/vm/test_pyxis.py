@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import re
+
 from test_evidence import StepsTest
 
 PYXIS = "/mnt/build/pyxis"
@@ -41,7 +43,8 @@ class RealPyxis(StepsTest):
                 done = self.step("tcp", 100, "--rdma-nccl", *image(name))
                 for node in self.lab.nodes:
                     self.assertIn(f"{node}: warning: {cause}", done.err)
-                self.assertRegex(done.err, r"warning: RDMA NOT USED: 1\d\d MB between 2 nodes went over sockets")
+                verdict = rf"warning: RDMA NOT USED: 1\d\d MB between 2 nodes went over sockets.*{re.escape(cause)}"
+                self.assertRegex(done.err, verdict)
 
     def test_spawn(self):
         """By the node's file, which the image has not; and by the mount of the site's file."""
