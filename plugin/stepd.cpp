@@ -290,7 +290,7 @@ std::optional<NodeState> start_node(const Configuration& configuration, SpankHan
     const auto exchanged = exchange(state, host, offer, step.note.has_value(), deadline);
     finalize_plan(state, host, exchanged, offer.has_value(), deadline);
     prepare_placement(state, host);
-    state.container_faults = ContainerFaults::create();
+    state.container_faults = SharedSentences::create();
     if (state.settings.memlock == MemlockChoice::Raise) {
         // After task_init, Slurm replaces the limit that we raise by that of the shell that submitted (ulimits.c).
         (void)host.unset_variable("SLURM_RLIMIT_MEMLOCK");

@@ -8,13 +8,13 @@
 #include "lib/base/forked_worker.h"
 #include "lib/exchange/client.h"
 #include "lib/plan/node_placement.h"
+#include "lib/sys/shared_memory.h"
 #include "lib/topology/topology.h"
 #include "plugin/configuration.h"
 #include "plugin/spank.h"
 #include "plugin/step_layout.h"
 
 #include <array>
-#include <atomic>
 #include <chrono>
 #include <cstdint>
 #include <memory>
@@ -71,9 +71,6 @@ struct MountedHosts {
     std::string text;
 };
 
-/// Returns zeroed memory that this process shares with its later children; nullptr if there is none.
-std::shared_ptr<void> shared_memory(std::size_t bytes);
-
 /// The CPUs that Slurm gave each task of the node. slurmstepd binds the tasks one after the other, before any of them
 /// goes on. Shared memory makes the masks that it saw available to all tasks.
 class TaskMasks {
@@ -92,27 +89,6 @@ private:
 
     std::shared_ptr<Words[]> memory_;
     std::size_t tasks_;
-};
-
-/// What the node's first task finds wrong in its container, for the verdict. In memory that the task shares with the
-/// process that watches the step, which was forked before.
-class ContainerFaults {
-public:
-    /// Call before any of them is forked. Returns nullopt if there is no memory.
-    static std::optional<ContainerFaults> create();
-
-    /// Call in that task, once. Keeps the sentences that fit.
-    void record(const std::vector<std::string>& sentences) const;
-    [[nodiscard]] std::vector<std::string> all() const;
-
-private:
-    struct Lines {
-        std::atomic<std::uint32_t> length; ///< of the text, stored last
-        std::array<char, 4092> text;
-    };
-    explicit ContainerFaults(std::shared_ptr<Lines> memory) : memory_(std::move(memory)) {}
-
-    std::shared_ptr<Lines> memory_;
 };
 
 /// The process beside the tasks that watches what the step does with this node's network. Counters and netlink ask
@@ -154,8 +130,8 @@ struct NodeState {
     std::optional<HostsFiles> hosts_files;      ///< hosts=file
     StepSockets sockets;
     unsigned running_tasks = 0;
-    std::optional<TaskMasks> masks; ///< in rank layout, to place the tasks
-    std::optional<ContainerFaults> container_faults;
+    std::optional<TaskMasks> masks;                  ///< in rank layout, to place the tasks
+    std::optional<SharedSentences> container_faults; ///< what the node's first task found, for the verdict
     std::optional<Topology> topology;
     CpuSet step_cpus;                        ///< of the cores that Slurm gave the step; empty if unknown
     std::optional<EvidenceProcess> evidence; ///< watches the step's bytes and reports them to srun at its end

@@ -60,36 +60,13 @@ std::optional<std::string> judge_late_container(const NodeState& state, const Sp
     }
     if (!host.has_container_option()) {
         return "PYXIS_CONTAINER_IMAGE or _NAME is set, but the tasks are in no container: pyxis is not loaded, is "
-               "older "
-               "than 0.21, or is listed after rdma-nccl in plugstack.conf (list it first)";
+               "older than 0.21, or is listed after rdma-nccl in plugstack.conf (list it first)";
     }
     return "plugstack.conf lists pyxis after rdma-nccl: the container's image replaces variables that rdma-nccl has "
            "set, and what it lacks for RDMA is not said; list pyxis first";
 }
 
 } // namespace
-
-std::optional<ContainerFaults> ContainerFaults::create() {
-    const auto memory = shared_memory(sizeof(Lines));
-    return memory ? std::optional(ContainerFaults({memory, static_cast<Lines*>(memory.get())})) : std::nullopt;
-}
-
-void ContainerFaults::record(const std::vector<std::string>& sentences) const {
-    std::size_t length = 0;
-    for (const auto& sentence : sentences) {
-        if (sentence.size() < memory_->text.size() - length) {
-            length += sentence.copy(&memory_->text[length], sentence.size());
-            memory_->text[length++] = '\n';
-        }
-    }
-    memory_->length = static_cast<std::uint32_t>(length);
-}
-
-std::vector<std::string> ContainerFaults::all() const {
-    const auto length = std::min<std::size_t>(memory_->length, memory_->text.size());
-    const auto lines = split(std::string_view(memory_->text.data(), length), '\n');
-    return {lines.begin(), length == 0 ? lines.begin() : lines.end() - 1};
-}
 
 RootDirectory RootDirectory::current() {
     struct stat status {};
@@ -116,8 +93,10 @@ SettledTask settle_task(const NodeState& state, const SpankHandle& host, const T
     std::optional<std::string> fault;
     if (state.concerns_rdma() && (first || state.settings.strict)) {
         const auto found = judge_here(state, task, now, settled.variables);
-        for (const auto& sentence : first&& state.settings.verbose > 0 ? found : std::vector<std::string>()) {
-            state.report("warning: " + sentence);
+        if (first && state.settings.verbose > 0) {
+            for (const auto& sentence : found) {
+                state.report("warning: " + sentence);
+            }
         }
         if (first && state.container_faults) {
             state.container_faults->record(found);

@@ -5,8 +5,6 @@
 #include "lib/base/lists.h"
 #include "lib/sys/resources.h"
 
-#include <sys/mman.h>
-
 namespace rdma_nccl {
 
 namespace {
@@ -38,13 +36,6 @@ std::vector<CpuSet> allowed_masks(const NodeState& state) {
 }
 
 } // namespace
-
-std::shared_ptr<void> shared_memory(std::size_t bytes) {
-    void* const memory =
-        bytes == 0 ? MAP_FAILED
-                   : ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    return memory == MAP_FAILED ? nullptr : std::shared_ptr<void>(memory, [bytes](void* it) { ::munmap(it, bytes); });
-}
 
 std::optional<TaskMasks> TaskMasks::create(std::size_t tasks) {
     const auto memory = shared_memory(tasks * sizeof(Words));

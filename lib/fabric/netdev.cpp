@@ -259,7 +259,7 @@ std::vector<Netdev> read_netdevs(const SysRoot& root, const std::set<std::string
             continue;
         }
         const auto directory = root.directory(format_text("{}/{}", class_directory, name));
-        if (directory && root.is_live() && !may_have_netdev(root, name)) {
+        if (directory && !may_have_netdev(root, name)) {
             continue; // a container with a network of its own that sees the node's /sys
         }
         if (directory) {
