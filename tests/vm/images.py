@@ -38,7 +38,7 @@ _PACKAGES = (
 ).split()
 # For tests of a suite that `check` runs on the last one only. uidmap and passt are what podman needs without root, the
 # last two what tests of the real pyxis and enroot build and run.
-_PACKAGES_OF = {"trixie": "podman uidmap passt charliecloud-runtime libbsd-dev squashfs-tools".split()}
+_PACKAGES_OF = {"trixie": "podman runc uidmap passt charliecloud-runtime libbsd-dev squashfs-tools".split()}
 # A command after these words ends, with all that it started, when the process that started it does; and its mounts are
 # there for no one else. mmdebstrap left to itself goes on for minutes, and killed leaves /proc and /sys mounted.
 CONFINED = (

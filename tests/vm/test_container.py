@@ -61,7 +61,7 @@ chown -R alice .
 COMMAND = "/usr/local/bin/rdma-nccl"
 MAKE_TUN = "modprobe tun; mkdir -p /dev/net; [ -e /dev/net/tun ] || mknod /dev/net/tun c 10 200; chmod 666 /dev/net/tun"
 
-# A bundle for Slurm's own containers, with the static command mounted, and the runtime crun without root.
+# A bundle for Slurm's own containers, with the static command mounted.
 BUNDLE = "/srv/bundle"
 MAKE_BUNDLE = f"""
 mkdir -p {BUNDLE}/rootfs/usr/local/bin {BUNDLE}/rootfs/var/run/slurm
@@ -87,11 +87,20 @@ cat > {BUNDLE}/config.json << END
   }}
 }}
 END
-cat > /etc/slurm/oci.conf << END
-RunTimeQuery="crun --root=/tmp/crun-%u state %n.%j.%s.%t"
-RunTimeKill="crun --root=/tmp/crun-%u kill %n.%j.%s.%t"
-RunTimeDelete="crun --root=/tmp/crun-%u delete --force %n.%j.%s.%t"
-RunTimeRun="crun --root=/tmp/crun-%u --cgroup-manager=disabled run --bundle=%b %n.%j.%s.%t"
+"""
+# The runtimes without root and systemd; runc takes no cgroup where a bundle names none and it may make none.
+RUNTIMES = {"crun": "--cgroup-manager=disabled", "runc": ""}
+
+
+def oci_conf(runtime: str) -> str:
+    """Makes Slurm's file of that name."""
+    start = f"{runtime} --root=/tmp/{runtime}-%u"
+    container = "%n.%j.%s.%t"
+    return f"""cat > /etc/slurm/oci.conf << END
+RunTimeQuery="{start} state {container}"
+RunTimeKill="{start} kill {container}"
+RunTimeDelete="{start} delete --force {container}"
+RunTimeRun="{start} {RUNTIMES[runtime]} run --bundle=%b {container}"
 END
 """
 
@@ -200,13 +209,19 @@ class OtherContainers(FullImagesTest):
         if self.lab.run("n01", *SHELL, f"command -v {program}").status != 0:
             self.skipTest(f"{program} is not among the packages of {self.lab.suite}")
 
-    def assert_ranks(self, *start: str) -> None:
-        """`rdma-nccl run` of two ranks on each node, in containers or starting them, says who is who."""
+    def assert_ranks(self, *start: str, option: str = "--rdma-nccl") -> None:
+        """Two ranks on each node, of `rdma-nccl run` in containers, or in a container each, say who is who."""
         show = "echo $SLURMD_NODENAME $LOCAL_RANK $RANK $WORLD_SIZE ${NCCL_IB_HCA%%_*}"
-        done = self.srun("--rdma-nccl", "--gpus-per-node=2", *start, *INSIDE, show)
+        done = self.srun(option, "--gpus-per-node=2", *start, *INSIDE, show)
         self.assertEqual(done.status, 0, done.out + done.err)
         ranks = sorted(line.split("] ")[-1] for line in done.out.splitlines())
         self.assertEqual(ranks, [f"n0{1 + rank // 2} {rank % 2} {rank} 4 =mlx5" for rank in range(4)], done.err)
+
+    def assert_check(self, *container: str) -> None:
+        """`rdma-nccl check` in it finds the fabric that the node has."""
+        done = self.srun("--rdma-nccl", *container, "rdma-nccl", "check")
+        self.assertEqual(len(re.findall(r"gid.usable +mlx5_0:1: RoCE v2", done.out)), 2, done.out + done.err)
+        self.assertNotIn("container", done.err)
 
     @on_each_suite
     def test_bubblewrap(self):
@@ -218,8 +233,10 @@ class OtherContainers(FullImagesTest):
         self.need("podman")
         host = (*PODMAN, "--network=host")
         self.assert_used(*host, "--rootfs", FULL)
+        self.assert_check(*host, "--rootfs", FULL)
         self.lab.everywhere(MAKE_USERS_IMAGE)
         self.assert_ranks(*host, f"--volume={STATIC_COMMAND}:{COMMAND}:ro", "--rootfs", IMAGE, COMMAND, "run")
+        self.assert_ranks(*host, "--rootfs", IMAGE, option="--rdma-nccl=spawn")
 
     def test_podmans_own_network(self):
         """Its default without root: no interface of the fabric is there, and who asks is told so."""
@@ -233,14 +250,23 @@ class OtherContainers(FullImagesTest):
     def test_charliecloud(self):
         self.need("ch-run")
         self.assert_used(*CHARLIECLOUD, FULL, "--")
+        self.assert_check(*CHARLIECLOUD, FULL, "--")
         self.lab.everywhere(MAKE_USERS_IMAGE)
         self.assert_ranks("ch-run", f"--bind={STATIC_COMMAND}:{COMMAND}", IMAGE, "--", COMMAND, "run")
+        self.assert_ranks("ch-run", IMAGE, "--", option="--rdma-nccl=spawn")
 
     def test_slurms_own(self):
         """A task per rank works, `rdma-nccl run` works where it is mounted, and spawn is refused with what to type. Not in
         Slurm 22.05, which keeps the step's variables from its containers."""
         self.lab.everywhere(MAKE_IMAGE + MAKE_BUNDLE)
         self.addCleanup(self.lab.everywhere, "rm /etc/slurm/oci.conf")
+        for runtime in RUNTIMES:
+            with self.subTest(runtime):
+                self.need(runtime)
+                self.lab.everywhere(oci_conf(runtime))
+                self.try_slurms_own()
+
+    def try_slurms_own(self) -> None:
         show = "[ ! -e /usr/bin ] && echo $SLURMD_NODENAME $RANK $WORLD_SIZE ${NCCL_IB_HCA%%_*}"
         done = self.srun("--rdma-nccl", f"--container={BUNDLE}", *INSIDE, show)
         self.assertEqual(done.status, 0, done.out + done.err)
