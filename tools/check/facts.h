@@ -15,6 +15,7 @@
 #include <set>
 #include <string>
 #include <string_view>
+#include <sys/types.h>
 #include <vector>
 
 namespace rdma_nccl::check {
@@ -117,7 +118,7 @@ struct State {
 struct Facts {
     std::string host;
     bool live = false; ///< of this machine, not of a tree
-    bool root = false; ///< this process can read what only root can read
+    bool root = false; ///< this process can read what only the node's root can read
     Settings settings;
     Fabric fabric;
     FabricChoice choice;
@@ -162,5 +163,9 @@ std::optional<double> parse_link_speed(std::string_view text);
 void read_pci_config(std::string_view bytes, PciFunction& function);
 /// Returns the number of lanes; nullopt for 0, 255 (which some virtual machines show) and invalid text.
 std::optional<unsigned> parse_link_width(std::string_view text);
+
+/// True for the node's own root, by /proc/self/uid_map. User 0 of a container's user namespace has outside only the
+/// rights of who made it (user_namespaces(7)).
+bool is_root(uid_t user, std::string_view uid_map);
 
 } // namespace rdma_nccl::check

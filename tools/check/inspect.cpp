@@ -288,6 +288,10 @@ std::optional<unsigned> parse_link_width(std::string_view text) {
     return lanes && *lanes > 0 && *lanes <= most ? lanes : std::nullopt;
 }
 
+bool is_root(uid_t user, std::string_view uid_map) {
+    return user == 0 && split_words(uid_map) == std::vector<std::string_view>{"0", "0", "4294967295"};
+}
+
 void read_pci_config(std::string_view bytes, PciFunction& function) {
     constexpr unsigned acs = 0x000d;
     constexpr unsigned request_and_completion_redirect = 0x4 | 0x8; // ACS control, bits 2 and 3
@@ -306,7 +310,7 @@ Facts inspect(const SysRoot& root, const Settings& settings, const Environment& 
     Facts facts;
     facts.host = host_name_of(root);
     facts.live = root.is_live();
-    facts.root = ::geteuid() == 0;
+    facts.root = facts.live ? is_root(::geteuid(), root.read("/proc/self/uid_map").value_or("")) : ::geteuid() == 0;
     facts.settings = settings;
     stage("the state of the ports");
     const auto answers = ask_twice(root);

@@ -269,6 +269,14 @@ TEST(CheckInspect, WhatTheKernelSays) {
     EXPECT_FALSE(kernel.nvidia_open);
 }
 
+TEST(CheckInspect, RootOfAUserNamespaceIsNotTheNodes) {
+    EXPECT_TRUE(is_root(0, "         0          0 4294967295\n"));
+    EXPECT_FALSE(is_root(1000, "         0          0 4294967295\n"));
+    EXPECT_FALSE(is_root(0, "         0       1000          1\n"));
+    EXPECT_FALSE(is_root(0, "         0       1000          1\n         1     100000      65536\n"));
+    EXPECT_FALSE(is_root(0, ""));
+}
+
 TEST(CheckInspect, LimitsOfAProcess) {
     constexpr const char* text = "Limit                     Soft Limit           Hard Limit           Units     \n"
                                  "Max open files            1024                 524288               files     \n"
