@@ -132,6 +132,13 @@ def prepare_pyxis(suite: str, sources: list[str]) -> None:
     os.close(image.in_use)
 
 
+def prepare_apptainer(suite: str, package: str) -> None:
+    """The files of this package, in the build folder, which guests see."""
+    folder = os.path.join(build_folder(suite), "apptainer")
+    shutil.rmtree(folder, ignore_errors=True)
+    _run("dpkg-deb", "--extract", package, folder)
+
+
 def forget_other_image(folder: str, image: Image) -> None:
     """What was configured with another image's compiler and Slurm is configured again."""
     name = os.path.basename(image.directory)
