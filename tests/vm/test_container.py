@@ -220,8 +220,8 @@ class ProgramsTest(FullImagesTest):
     def assert_check(self, *container: str, lacks: tuple[str, ...] = ()) -> None:
         """`rdma-nccl check` in it finds the fabric that the node has, and only these faults."""
         done = self.srun("--rdma-nccl", "--propagate=NONE", *container, "rdma-nccl", "check", "--all")
-        self.assertEqual(len(re.findall(r"ok +gid.usable +mlx5_0:1: ", done.out)), 2, done.out + done.err)
-        self.assertEqual(re.findall(r"(?:FAIL|WARN) +([\w.]+)", done.out), [*lacks] * 2, done.out + done.err)
+        self.assertEqual(len(re.findall(r"(?m)^PASS +gid.usable +mlx5_0:1, mlx5_1:1: has a GID", done.out)), 2, done.out + done.err)
+        self.assertEqual(re.findall(r"(?m)^(?:FAIL|WARN) +([\w.]+)", done.out), [*lacks] * 2, done.out + done.err)
 
 
 class OtherContainers(ProgramsTest):
