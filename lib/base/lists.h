@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
+// Searches and selections in lists. They are loops, as std::ranges takes time to compile in each of 200 files.
 #pragma once
 
 #include <algorithm>
 #include <cstddef>
 #include <functional>
 #include <iterator>
-#include <ranges>
 #include <type_traits>
 #include <utility>
 #include <vector>
@@ -14,13 +14,16 @@ namespace rdma_nccl {
 
 /// Returns the first item of a list whose `member` equals `value`, or nullptr if there is none.
 auto* find_by(auto& list, auto member, const auto& value) {
-    const auto found = std::ranges::find(list, value, member);
-    return found == list.end() ? nullptr : &*found;
+    for (auto& item : list) {
+        if (std::invoke(member, item) == value) {
+            return &item;
+        }
+    }
+    return static_cast<decltype(&*list.begin())>(nullptr);
 }
 
-template<typename List>
-bool contains(const List& list, const std::ranges::range_value_t<List>& value) {
-    return std::ranges::find(list, value) != std::ranges::end(list);
+bool contains(const auto& list, const std::remove_cvref_t<decltype(*std::begin(list))>& value) {
+    return std::find(std::begin(list), std::end(list), value) != std::end(list);
 }
 
 /// Appends a value unless the list contains it.
@@ -35,7 +38,9 @@ void add_once(std::vector<T>& list, T value) {
 auto mapped(const auto& list, auto make) {
     std::vector<std::remove_cvref_t<decltype(std::invoke(make, *list.begin()))>> results;
     results.reserve(list.size());
-    std::ranges::transform(list, std::back_inserter(results), make);
+    for (const auto& item : list) {
+        results.push_back(std::invoke(make, item));
+    }
     return results;
 }
 
@@ -43,7 +48,11 @@ auto mapped(const auto& list, auto make) {
 template<typename T>
 std::vector<T> selected(const std::vector<T>& list, auto wanted) {
     std::vector<T> results;
-    std::ranges::copy_if(list, std::back_inserter(results), wanted);
+    for (const auto& item : list) {
+        if (std::invoke(wanted, item)) {
+            results.push_back(item);
+        }
+    }
     return results;
 }
 
@@ -62,7 +71,10 @@ std::vector<std::size_t> positions_where(const auto& list, auto wanted) {
 auto mapped(const auto& items, const auto& others, auto function) {
     std::vector<std::remove_cvref_t<decltype(function(*items.begin(), *others.begin()))>> results;
     results.reserve(items.size());
-    std::ranges::transform(items, others, std::back_inserter(results), function);
+    auto other = others.begin();
+    for (auto item = items.begin(); item != items.end() && other != others.end(); ++item, ++other) {
+        results.push_back(function(*item, *other));
+    }
     return results;
 }
 
