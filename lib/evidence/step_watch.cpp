@@ -12,6 +12,7 @@
 #include <algorithm>
 #include <map>
 #include <thread>
+#include <unistd.h>
 #include <utility>
 
 namespace rdma_nccl {
@@ -46,6 +47,7 @@ void StepWatch::sample(bool has_ended) {
     meter_.add(read_traffic(root_, meter_.sources()));
     if (!has_ended) {
         sample_queue_pairs();
+        look_up_environment();
     }
     // Also at the end: a job that began after the last sample may have moved most of the bytes.
     others_seen_ =
@@ -89,6 +91,17 @@ void StepWatch::sample_queue_pairs() {
     qps_.most_own = std::max(qps_.most_own, own);
 }
 
+void StepWatch::look_up_environment() {
+    const auto verdict = processes_.user ? judge_node(evidence()).verdict : Verdict::Unknown;
+    if (verdict != Verdict::NotUsed && verdict != Verdict::Mixed) {
+        return;
+    }
+    const auto own = Environment::from(environ);
+    if (auto task = find_task(root_, processes_.job_id, processes_.step_id, own, *processes_.user)) {
+        task_environment_ = std::move(task->environment);
+    }
+}
+
 NodeEvidence StepWatch::evidence() const {
     NodeEvidence evidence;
     evidence.traffic = meter_.total();
@@ -115,6 +128,21 @@ StepWatch watch_step(const WatchedStep& step, StepProcesses processes) {
     return {step.root, traffic_sources(step.root, step.facts.fabric, ports), processes};
 }
 
+namespace {
+
+/// Adds in front what the task's environment explains and the step's did not.
+void add_causes_of_task(const WatchedStep& step, const Environment& environment, std::vector<std::string>& causes) {
+    NodeFacts facts = step.facts;
+    facts.environment = environment;
+    auto found = judge_nccl_overrides(facts, step.plan.fabric);
+    std::erase_if(found, [&](const std::string& cause) { return contains(causes, cause); });
+    auto all = mapped(found, [](const std::string& cause) { return "in the ranks' environment: " + cause; });
+    append(all, std::move(causes));
+    causes = std::move(all);
+}
+
+} // namespace
+
 NodeEvidence collect_evidence(const WatchedStep& step, StepWatch& watch, const std::function<void()>& before_waiting) {
     if (watch.should_wait_for_counters()) {
         if (before_waiting) {
@@ -127,6 +155,9 @@ NodeEvidence collect_evidence(const WatchedStep& step, StepWatch& watch, const s
     evidence.node = step.facts.host_name;
     evidence.log = read_log_directory(step.log_directory);
     evidence.causes = causes_of(step.facts, step.plan);
+    if (const auto& environment = watch.task_environment()) {
+        add_causes_of_task(step, *environment, evidence.causes);
+    }
     const unsigned gpus = step.plan.visible_gpus;
     if (gpus > 0) {
         evidence.rank_per_gpu = step.plan.layout.layout == Layout::Rank;

@@ -30,6 +30,10 @@ public:
     /// Returns the time of the next sample: soon at first, because short steps end early, later every five seconds.
     [[nodiscard]] Clock::time_point next_sample() const { return next_sample_; }
 
+    /// Returns the environment of the step's first task here with what its processes have changed in NCCL's variables,
+    /// as a container's image or a script does; nullopt unless it was looked up, while bytes went over sockets.
+    [[nodiscard]] const std::optional<Environment>& task_environment() const { return task_environment_; }
+
     /// Returns what was seen so far. The caller adds node, gpus, log and causes.
     [[nodiscard]] NodeEvidence evidence() const;
 
@@ -40,6 +44,7 @@ public:
 
 private:
     void sample_queue_pairs();
+    void look_up_environment();
 
     const SysRoot& root_;
     TrafficMeter meter_;
@@ -47,6 +52,7 @@ private:
     Clock::time_point start_, next_sample_;
     QpEvidence qps_;
     std::set<std::string> own_ports_, others_;
+    std::optional<Environment> task_environment_;
     bool unseen_ = false;      ///< there were queue pairs without a process
     bool others_seen_ = false; ///< another job's slurmstepd was seen
 };

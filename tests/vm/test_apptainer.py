@@ -33,9 +33,11 @@ MOUNTED = (*EXEC, f"--bind={STATIC_COMMAND}:{COMMAND}", IMAGE, COMMAND)
 MAKE_IMAGE = f"{MAKE_USERS_IMAGE}\nrm environment"
 # As of an image made from one of Docker, and of %environment.
 MAKE_ENVIRONMENT = f"""
-mkdir -p {IMAGE}/.singularity.d/env
-echo 'export NCCL_IB_HCA="${{NCCL_IB_HCA:-"mlx4"}}"' > {IMAGE}/.singularity.d/env/10-docker2singularity.sh
-echo 'export NCCL_IB_DISABLE=1' > {IMAGE}/.singularity.d/env/90-environment.sh
+for image in {IMAGE} {SANDBOX}; do
+    mkdir -p $image/.singularity.d/env
+    echo 'export NCCL_IB_HCA="${{NCCL_IB_HCA:-"mlx4"}}"' > $image/.singularity.d/env/10-docker2singularity.sh
+    echo 'export NCCL_IB_DISABLE=1' > $image/.singularity.d/env/90-environment.sh
+done
 """
 
 
@@ -65,7 +67,9 @@ class RealApptainer(ProgramsTest):
         self.assert_ranks(*MOUNTED, "run")
 
     def test_variables_of_the_image(self):
-        """They win over the step's, also those that are defaults, and nothing is said of them."""
+        """They win over the step's, also those that are defaults. Only the verdict names them."""
         self.lab.everywhere(MAKE_IMAGE + MAKE_ENVIRONMENT)
         done = self.srun("--rdma-nccl", *EXEC, IMAGE, *INSIDE, "echo ${NCCL_IB_HCA%%_*} $NCCL_IB_DISABLE")
         self.assertEqual(done.out.split(), ["mlx4", "1"] * 2, done.err)
+        done = self.step("tcp", 400, "--rdma-nccl", *FULL)
+        self.assertRegex(done.err, r"RDMA NOT USED: .*in the ranks' environment: NCCL_IB_DISABLE=1 ")

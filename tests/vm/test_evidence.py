@@ -256,6 +256,13 @@ class Verdicts(StepsTest):
                 self.assertEqual(verdict["gpu_direct"], "unknown")
                 self.assert_amounts(verdict, rdma, sockets)
 
+    @on_each_suite
+    def test_names_what_a_script_has_set(self):
+        """The plan did not know of it."""
+        done = self.step("tcp", 400, "--rdma-nccl", "env", "NCCL_IB_DISABLE=1")
+        self.assertNotIn("NCCL_IB_DISABLE", done.err.replace(self.line(done.err), ""))
+        self.assertRegex(self.line(done.err), r"RDMA NOT USED: .*; in the ranks' environment: NCCL_IB_DISABLE=1 ")
+
     def test_two_steps_at_once(self):
         """On the same nodes: each queue pair is one step's, and the other did not use RDMA. How much of what went over
         sockets the first has seen depends on when they end; it says so when that makes it doubtful."""

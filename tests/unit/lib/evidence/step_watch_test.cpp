@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lib/evidence/step_watch.h"
 
+#include "lib/base/lists.h"
 #include "tests/unit/tree.h"
 
 #include <gtest/gtest.h>
@@ -41,7 +42,7 @@ protected:
             tree_.file(std::string("/sys/class/net/eth0/statistics/") + name, std::to_string(bytes) + "\n");
         }
     }
-    StepWatch watch() { return {root_, sources_, {}}; }
+    StepWatch watch(StepProcesses processes = {}) { return {root_, sources_, processes}; }
 
     test::Tree tree_;
     SysRoot root_;
@@ -131,6 +132,34 @@ TEST_F(Watched, WaitsForLateCountersOnlyWhereTheyCouldChangeTheVerdict) {
     counters(1000, 1000 + much);
     prompt.sample();
     EXPECT_FALSE(prompt.should_wait_for_counters());
+}
+
+TEST_F(Watched, NamesWhatTheTaskHasSetWhenItsBytesGoOverSockets) {
+    using namespace std::string_literals;
+    const std::string step = "SLURM_JOB_ID=12\0SLURM_STEP_ID=3\0SLURM_PROCID=0\0NCCL_NET=IB\0"s;
+    tree_.file("/proc/30/environ", step + "RDMA_NCCL_SET=@12.3," + marker_entry("NCCL_NET", "IB") + "\0"s)
+        .file("/proc/30/stat", "30 (x) S 1 1")
+        .file("/proc/30/status", "Uid:\t1000\t0\t0\t0\n")
+        .file("/proc/31/environ", step + "NCCL_IB_DISABLE=1\0"s)
+        .file("/proc/31/stat", "31 (x) S 30 1")
+        .file("/proc/31/status", "Uid:\t1000\t0\t0\t0\n");
+    NodeFacts facts;
+    Plan plan;
+    plan.fabric.ports.emplace_back().rule = PortRule::Used;
+    const WatchedStep watched{root_, facts, plan};
+    const auto causes = [&](std::uint64_t words, std::optional<uid_t> user) {
+        counters(1000, 1000);
+        auto watch = this->watch({12, 3, 0, user});
+        counters(1000 + words, 1000 + much);
+        watch.sample();
+        return collect_evidence(watched, watch).causes;
+    };
+    const std::string cause = "in the ranks' environment: NCCL_IB_DISABLE=1 (set before) stays: NCCL will use sockets";
+    EXPECT_EQ(causes(0, 1000).at(0), cause);
+    EXPECT_FALSE(contains(causes(100 * much, 1000), cause)) << "RDMA was used";
+    EXPECT_FALSE(contains(causes(0, 1001), cause)) << "another user's processes";
+    facts.environment.set("NCCL_IB_DISABLE", "1");
+    EXPECT_FALSE(contains(causes(0, 1000), cause)) << "it is the step's, and said as that";
 }
 
 } // namespace
