@@ -248,6 +248,11 @@ class OtherContainers(ProgramsTest):
         lost = r"gid.usable +mlx5_0:1: has no usable RoCE v2 address \(eth1 is not in this network namespace\)"
         self.assertEqual(len(re.findall(lost, done.out)), 2, done.out + done.err)
         self.assertIn("or run in the host's", done.out)
+        self.lab.everywhere(MAKE_USERS_IMAGE)
+        command = (*PODMAN, f"--volume={STATIC_COMMAND}:{COMMAND}:ro", "--rootfs", IMAGE, COMMAND, "run", "-n2")
+        done = self.srun("--rdma-nccl", *command, "--join-timeout=1", *INSIDE, "exit 0")
+        lost = r"NCCL_IB_HCA: mlx5_0 port 1 has its interface eth1 in another network namespace"
+        self.assertEqual(len(re.findall(lost, done.err)), 2, done.out + done.err)
 
     def test_charliecloud(self):
         self.need("ch-run")
