@@ -113,11 +113,9 @@ void watch_as_user(const NodeState& state, const Parent& slurmstepd, int control
         return;
     }
     watch.sample(true);
-    auto evidence = collect_evidence(step, watch, [&] { (void)!::write(control, &waits_for_counters, 1); });
-    auto causes = state.container_faults ? state.container_faults->all() : std::vector<std::string>();
-    append(causes, std::move(evidence.causes));
-    evidence.causes = std::move(causes);
-    (void)srun.send_evidence(evidence);
+    auto faults = state.container_faults ? state.container_faults->all() : std::vector<std::string>();
+    const auto before_waiting = [&] { (void)!::write(control, &waits_for_counters, 1); };
+    (void)srun.send_evidence(collect_evidence(step, watch, std::move(faults), before_waiting));
 }
 
 } // namespace

@@ -34,6 +34,20 @@ std::string owner_text(const QpOwner& owner, const ProcessIdentity& process) {
                                                     : format_text("{} (pid {})", process.name, owner.pid);
 }
 
+/// Adds in front what the task's environment explains, and no cause yet. (A cause may name its place first: "in the
+/// container: ...".)
+void add_causes_of_task(const WatchedStep& step, const Environment& environment, std::vector<std::string>& causes) {
+    NodeFacts facts = step.facts;
+    facts.environment = environment;
+    auto found = judge_nccl_overrides(facts, step.plan.fabric);
+    std::erase_if(found, [&](const std::string& text) {
+        return std::ranges::any_of(causes, [&](const std::string& cause) { return cause.ends_with(text); });
+    });
+    auto all = mapped(found, [](const std::string& cause) { return "in the ranks' environment: " + cause; });
+    append(all, std::move(causes));
+    causes = std::move(all);
+}
+
 } // namespace
 
 StepWatch::StepWatch(const SysRoot& root, TrafficSources sources, StepProcesses processes)
@@ -128,22 +142,8 @@ StepWatch watch_step(const WatchedStep& step, StepProcesses processes) {
     return {step.root, traffic_sources(step.root, step.facts.fabric, ports), processes};
 }
 
-namespace {
-
-/// Adds in front what the task's environment explains and the step's did not.
-void add_causes_of_task(const WatchedStep& step, const Environment& environment, std::vector<std::string>& causes) {
-    NodeFacts facts = step.facts;
-    facts.environment = environment;
-    auto found = judge_nccl_overrides(facts, step.plan.fabric);
-    std::erase_if(found, [&](const std::string& cause) { return contains(causes, cause); });
-    auto all = mapped(found, [](const std::string& cause) { return "in the ranks' environment: " + cause; });
-    append(all, std::move(causes));
-    causes = std::move(all);
-}
-
-} // namespace
-
-NodeEvidence collect_evidence(const WatchedStep& step, StepWatch& watch, const std::function<void()>& before_waiting) {
+NodeEvidence collect_evidence(const WatchedStep& step, StepWatch& watch, std::vector<std::string> container_faults,
+                              const std::function<void()>& before_waiting) {
     if (watch.should_wait_for_counters()) {
         if (before_waiting) {
             before_waiting();
@@ -154,7 +154,8 @@ NodeEvidence collect_evidence(const WatchedStep& step, StepWatch& watch, const s
     NodeEvidence evidence = watch.evidence();
     evidence.node = step.facts.host_name;
     evidence.log = read_log_directory(step.log_directory);
-    evidence.causes = causes_of(step.facts, step.plan);
+    evidence.causes = std::move(container_faults);
+    append(evidence.causes, causes_of(step.facts, step.plan));
     if (const auto& environment = watch.task_environment()) {
         add_causes_of_task(step, *environment, evidence.causes);
     }

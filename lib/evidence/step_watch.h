@@ -69,9 +69,9 @@ struct WatchedStep {
 /// Takes the first sample of the ports that NCCL is expected to use.
 StepWatch watch_step(const WatchedStep& step, StepProcesses processes);
 
-/// After the last sample. Where counters that lag behind could change the verdict, it calls `before_waiting`, waits for
-/// them and takes another sample.
-NodeEvidence collect_evidence(const WatchedStep& step, StepWatch& watch,
+/// After the last sample. `container_faults`: what tasks found in their container; causes, too. Where counters
+/// that lag behind could change the verdict, it calls `before_waiting`, waits for them and takes another sample.
+NodeEvidence collect_evidence(const WatchedStep& step, StepWatch& watch, std::vector<std::string> container_faults = {},
                               const std::function<void()>& before_waiting = {});
 
 /// Why RDMA may not have been used, as far as the node knows before the ranks run.

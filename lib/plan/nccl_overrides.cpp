@@ -43,12 +43,12 @@ NcclGidEnvironment gid_environment(const NodeFacts& facts, const Settings& setti
     return environment;
 }
 
-/// Returns "NCCL_IB_HCA=mlx5 (set before)", or "... (/etc/nccl.conf)".
+/// Returns "NCCL_IB_HCA=mlx5", or "NCCL_IB_HCA=mlx5 (/etc/nccl.conf)".
 std::string as_set(const NodeFacts& facts, std::string_view name) {
     const auto found = facts.nccl_conf.find(name);
     const bool by_file = !facts.environment.get_users(name) && found != facts.nccl_conf.end();
-    return format_text("{}={} ({})", name, printable(nccl_override(facts, name).value_or("")),
-                       by_file ? found->second.file : "set before");
+    return format_text("{}={}{}", name, printable(nccl_override(facts, name).value_or("")),
+                       by_file ? " (" + found->second.file + ")" : "");
 }
 
 std::string entry_text(const Fabric& fabric, const PortChoice& choice, unsigned index) {
@@ -65,7 +65,7 @@ void judge_gids(const NodeFacts& facts, const FabricChoice& fabric, MessageGroup
     for (const auto& port : fabric.ports) {
         if (port.gid_index && port.nccl_effective && *port.nccl_effective != *port.gid_index) {
             sentences.add("gid", title_of(port),
-                          format_text("{} stays, and gives {} the GID at index {} ({}) instead of {} ({}): unset it",
+                          format_text("{} is set, and gives {} the GID at index {} ({}) instead of {} ({}): unset it",
                                       as_set(facts, *variable), title_of(port), *port.nccl_effective,
                                       entry_text(facts.fabric, port, *port.nccl_effective), *port.gid_index,
                                       entry_text(facts.fabric, port, *port.gid_index)));
@@ -88,13 +88,13 @@ void judge_hcas(const NodeFacts& facts, const FabricChoice& fabric, MessageGroup
         if (!choice.used()) {
             const std::string_view reason = choice.reason; // "is the management port (...): left out; ..."
             sentences.add(rule_name(choice.rule), title_of(choice),
-                          format_text("{} stays, and takes {}, which {}: unset it", as_set(facts, hca_variable),
+                          format_text("{} is set, and takes {}, which {}: unset it", as_set(facts, hca_variable),
                                       title_of(choice), reason.substr(0, reason.find(": left out"))));
         }
     }
     if (!any) {
         sentences.add("none", "",
-                      format_text("{} stays, and names no ACTIVE port of this node: NCCL will use sockets; unset it",
+                      format_text("{} is set, and names no ACTIVE port of this node: NCCL uses sockets; unset it",
                                   as_set(facts, hca_variable)));
     }
 }
@@ -108,8 +108,8 @@ void judge_interface(const NodeFacts& facts, MessageGroups& sentences) {
             return netdev.up && !netdev.addresses.empty() && nccl_list_matches(*text, netdev.name);
         })) {
         sentences.add("interface", "",
-                      format_text("{} stays, and names no interface of this node that is up with an address: NCCL will "
-                                  "fail; unset it",
+                      format_text("{} is set, and names no interface of this node that is up with an address: NCCL "
+                                  "fails; unset it",
                                   as_set(facts, interface_variable)));
     }
 }
@@ -201,7 +201,7 @@ std::vector<std::string> judge_nccl_overrides(const NodeFacts& facts, const Fabr
     judge_interface(facts, sentences);
     if (!choice.used().empty() || choice.is_efa()) {
         for (const auto& variable : socket_overrides(facts, choice)) {
-            sentences.add(variable, "", format_text("{} stays: NCCL will use sockets", variable));
+            sentences.add(variable, "", format_text("{} is set: NCCL uses sockets", variable));
         }
     }
     return sentences.texts();

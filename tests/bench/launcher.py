@@ -10,13 +10,16 @@ import re
 import secrets
 import select
 import signal
-import socket
 import statistics
 import subprocess
+import sys
 import tempfile
 import time
 
-from measure import COMMAND, LeftOut, in_turns, line
+from measure import COMMAND, TESTS, LeftOut, in_turns, line
+
+sys.path.insert(0, os.path.join(TESTS, "common"))
+from ports import free_port  # noqa: E402
 
 PYTHON = "/usr/bin/python3"
 QUIET = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL, "stdin": subprocess.DEVNULL}
@@ -31,12 +34,6 @@ ENVIRONMENT = {name: value for name, value in os.environ.items() if not FOREIGN.
     "OMP_NUM_THREADS": "1",
     "RDMA_NCCL_TOKEN": secrets.token_hex(32),
 }
-
-
-def free_port() -> int:
-    with socket.socket() as found:
-        found.bind(("127.0.0.1", 0))
-        return found.getsockname()[1]
 
 
 def world_options(nodes: int, node: int, port: int) -> list[str]:

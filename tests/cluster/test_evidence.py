@@ -96,7 +96,7 @@ class Verdicts(EvidenceTest):
         self.assertRegex(
             lines[-1],
             r"^rdma-nccl: warning: RDMA NOT USED: 4.29 GB between 2 nodes went over sockets, 8.19 kB over RDMA "
-            r"\(evidence B\); NCCL_IB_DISABLE=1 \(set before\) stays: NCCL will use sockets$",
+            r"\(evidence B\); NCCL_IB_DISABLE=1 is set: NCCL uses sockets$",
         )
 
     def test_mixed(self):

@@ -270,8 +270,8 @@ class TwoNodes(ClusterTest):
         both, second = output.split("===\n")
         self.assertEqual(re.findall(r"(?m)^host (\S+)$", both), ["n01"], "the plans of two nodes would mix")
         self.assertRegex(both, r"environment of process \d+ \(bash\), task 0 of step \d+\.0\n")
-        self.assertIn("NCCL_IB_DISABLE=1 (set before) stays: NCCL will use sockets", both)
-        self.assertIn("NCCL_NET=Socket (set before) stays: NCCL will use sockets", both)
+        self.assertIn("NCCL_IB_DISABLE=1 is set: NCCL uses sockets", both)
+        self.assertIn("NCCL_NET=Socket is set: NCCL uses sockets", both)
         plan = json.loads(second)
         self.assertRegex(plan["step"]["environment_of"], r"task 1 of step \d+\.0$")
         self.assertIn("environment of this process (no other srun step of the job runs here)\n",
@@ -287,8 +287,8 @@ class TwoNodes(ClusterTest):
     def test_the_line_says_what_the_user_decided(self):
         text = self.cluster.run("srun", "-N2", "--ntasks-per-node=1", "--rdma-nccl=layout=rank", "true", NCCL_IB_HCA="mlx5_8",
                                 MASTER_ADDR="n01").stderr
-        self.assertRegex(text, r"head n01:\d+ \(MASTER_ADDR set before\), 1 HCA port \(mlx5_8:1\) by NCCL_IB_HCA=mlx5_8 "
-                               r"\(set before\), GID index per port\n")
+        self.assertRegex(text, r"head n01:\d+ \(MASTER_ADDR set before\), 1 HCA port \(mlx5_8:1\) by NCCL_IB_HCA=mlx5_8, "
+                               r"GID index per port\n")
 
     def test_the_command_shows_the_emulated_node(self):
         for words in (["rdma-nccl", "gids"], ["rdma-nccl", "gids", "--device", "mlx5_1"]):

@@ -579,10 +579,11 @@ class Output(RunTest):
     def test_reader_of_stdout_is_gone(self):
         reader = ("bash", "-o", "pipefail", "-c", "\"$@\" | head -n 1", "-")
         # As in a shell's pipe: the ranks get SIGPIPE, which Slurm 26.05 has its tasks ignore.
-        rank = "exec env --default-signal=PIPE bash -c 'for i in 1 2 3; do echo line $i; sleep 0.2; done'"
-        step = self.start(rank, launcher=reader)
+        lines = "echo ready; until [ -e $GO ]; do sleep 0.02; done; while :; do echo more; sleep 0.1; done"
+        step = self.start(f"exec env --default-signal=PIPE bash -c '{lines}'", launcher=reader)
+        step.go(2)
         step.end("reader of stdout goes away", 141).says("stdout is closed", r"failed first: killed by signal 13 \(Broken pipe\)")
-        self.assertEqual(step.out.count("line 1"), 2, step.text())
+        self.assertEqual(re.findall(r"(?m)\] (.*)$", step.out), ["ready"] * 2, step.text())
 
     def test_full_log_disk(self):
         logs = os.path.join(self.cluster.dir, "home/alice/logs")

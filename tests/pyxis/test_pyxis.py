@@ -171,7 +171,7 @@ class Variables(Pyxis):
             "note: NCCL_IB_GID_INDEX=0 of the container's image is replaced by 3",
             "note: NCCL_SOCKET_IFNAME=lo of the container's image is replaced by =eth1",
             "note: NCCL_ALGO=Ring is of the container's image",
-            "warning: in the container: NCCL_IB_DISABLE=1 (set before) stays: NCCL will use sockets",
+            "warning: in the container: NCCL_IB_DISABLE=1 is set: NCCL uses sockets",
         ):
             self.assertIn(f"rdma-nccl: n01: {note}\n", self.messages)
 

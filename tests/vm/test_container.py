@@ -201,6 +201,14 @@ class VerdictsOnContainers(ContainerTest, FullImagesTest):
         self.assertIn(f"warning: {cause}", done.err)
         self.assertRegex(done.err, rf"warning: RDMA NOT USED: 1\d\d MB between 2 nodes went over sockets.*{cause}")
 
+    @on_each_suite
+    def test_image_that_turns_rdma_off(self):
+        """The plugin sees it when the tasks start, and the ranks' environment has it: it is one cause."""
+        self.lab.everywhere(f"echo NCCL_IB_DISABLE=1 > {FULL}/environment")
+        done = self.step("tcp", 400, "--rdma-nccl", f"--container-image={FULL}")
+        self.assertRegex(done.err, r"RDMA NOT USED: .*; in the container: NCCL_IB_DISABLE=1 is set: NCCL uses sockets")
+        self.assertNotIn("in the ranks' environment", done.err)
+
 
 class ProgramsTest(FullImagesTest):
     """Containers that are programs, of which the plugin knows nothing."""

@@ -147,17 +147,21 @@ TEST_F(Watched, NamesWhatTheTaskHasSetWhenItsBytesGoOverSockets) {
     Plan plan;
     plan.fabric.ports.emplace_back().rule = PortRule::Used;
     const WatchedStep watched{root_, facts, plan};
+    std::vector<std::string> of_container;
     const auto causes = [&](std::uint64_t words, std::optional<uid_t> user) {
         counters(1000, 1000);
         auto watch = this->watch({12, 3, 0, user});
         counters(1000 + words, 1000 + much);
         watch.sample();
-        return collect_evidence(watched, watch).causes;
+        return collect_evidence(watched, watch, of_container).causes;
     };
-    const std::string cause = "in the ranks' environment: NCCL_IB_DISABLE=1 (set before) stays: NCCL will use sockets";
+    const std::string cause = "in the ranks' environment: NCCL_IB_DISABLE=1 is set: NCCL uses sockets";
     EXPECT_EQ(causes(0, 1000).at(0), cause);
     EXPECT_FALSE(contains(causes(100 * much, 1000), cause)) << "RDMA was used";
     EXPECT_FALSE(contains(causes(0, 1001), cause)) << "another user's processes";
+    of_container = {"in the container: NCCL_IB_DISABLE=1 is set: NCCL uses sockets"};
+    EXPECT_EQ(causes(0, 1000).at(0), of_container.front());
+    EXPECT_FALSE(contains(causes(0, 1000), cause)) << "the image has set it, and the plugin has seen that";
     facts.environment.set("NCCL_IB_DISABLE", "1");
     EXPECT_FALSE(contains(causes(0, 1000), cause)) << "it is the step's, and said as that";
 }

@@ -493,11 +493,11 @@ TEST(ExchangeAgreement, TheLineSaysWhatAppliesWhereTheUserDecides) {
     reports[0].users_head = "n01-ib";
     reports[0].plan_head = std::nullopt;
     reports[0].plan_head_is_given = true;
-    reports[0].fabric = "1 HCA port (mlx5_7:1) by NCCL_IB_HCA=mlx5_7 (set before), GID index per port";
+    reports[0].fabric = "1 HCA port (mlx5_7:1) by NCCL_IB_HCA=mlx5_7, GID index per port";
     const auto outcome = agree(reports, {}, std::vector<ReachResult>(2), {});
     EXPECT_EQ(outcome.summary,
               "rank layout, 2 tasks on 2 nodes, head n01-ib:29400 (MASTER_ADDR set before), 1 HCA port "
-              "(mlx5_7:1) by NCCL_IB_HCA=mlx5_7 (set before), GID index per port");
+              "(mlx5_7:1) by NCCL_IB_HCA=mlx5_7, GID index per port");
 }
 
 TEST(ExchangeAgreement, TasksThatMeetNobodyHaveNoRanksInCommon) {

@@ -70,12 +70,12 @@ TEST(UsersNccl, NothingToSay) {
 
 TEST(UsersNccl, AnotherGid) {
     EXPECT_EQ(warnings_with("NCCL_IB_GID_INDEX", "auto"), // which NCCL reads as 0
-              Texts{"NCCL_IB_GID_INDEX=auto (set before) stays, and gives mlx5_0 port 1 the GID at index 0 "
+              Texts{"NCCL_IB_GID_INDEX=auto is set, and gives mlx5_0 port 1 the GID at index 0 "
                     "(fe80::e42:a1ff:fe2b:3c4d) instead of 3 (10.0.0.1): unset it (likewise mlx5_1 port 1)"});
     EXPECT_EQ(warnings_with("NCCL_IB_GID_INDEX", "9").size(), 1U);
     NodeFacts facts = node();
     facts.nccl_conf["NCCL_IB_GID_INDEX"] = {"1", "/etc/nccl.conf"};
-    EXPECT_EQ(warnings(facts).at(0).find("NCCL_IB_GID_INDEX=1 (/etc/nccl.conf) stays"), 0U);
+    EXPECT_EQ(warnings(facts).at(0).find("NCCL_IB_GID_INDEX=1 (/etc/nccl.conf) is set"), 0U);
     EXPECT_EQ(port_of(make_plan(facts, {}).fabric, "mlx5_0").nccl_effective, 1U);
 }
 
@@ -91,10 +91,10 @@ TEST(UsersNccl, TheRuleSteeredElsewhere) {
 
 TEST(UsersNccl, PortsThatCannotBeUsedOrHadBetterNotBe) {
     EXPECT_EQ(warnings_with("NCCL_IB_HCA", "mlx5"),
-              Texts{"NCCL_IB_HCA=mlx5 (set before) stays, and takes mlx5_2 port 1, which is the management port (eth2 "
+              Texts{"NCCL_IB_HCA=mlx5 is set, and takes mlx5_2 port 1, which is the management port (eth2 "
                     "has the default route): unset it"});
     EXPECT_EQ(warnings_with("NCCL_IB_HCA", "mlx4_0"),
-              Texts{"NCCL_IB_HCA=mlx4_0 (set before) stays, and names no ACTIVE port of this node: NCCL will use "
+              Texts{"NCCL_IB_HCA=mlx4_0 is set, and names no ACTIVE port of this node: NCCL uses "
                     "sockets; unset it"});
 }
 
@@ -110,22 +110,21 @@ TEST(UsersNccl, OnEfaOnlyWhatKeepsThePluginAway) {
     for (const auto& [name, text] : {std::pair("NCCL_NET_PLUGIN", "none"), std::pair("NCCL_NET", "Socket")}) {
         NodeFacts with = facts;
         with.environment.set(name, text);
-        const auto variable = std::string(name) + "=" + text + " (set before)";
-        EXPECT_EQ(warnings(with), Texts{variable + " stays: NCCL will use sockets"});
+        const auto variable = std::string(name) + "=" + text;
+        EXPECT_EQ(warnings(with), Texts{variable + " is set: NCCL uses sockets"});
         EXPECT_EQ(fabric_summary(with, make_plan(with, {}).fabric), "sockets by " + variable);
     }
 }
 
 TEST(UsersNccl, AnInterfaceThatIsNotThere) {
     EXPECT_EQ(warnings_with("NCCL_SOCKET_IFNAME", "=bond0"),
-              Texts{"NCCL_SOCKET_IFNAME==bond0 (set before) stays, and names no interface of this node that is up with "
-                    "an address: NCCL will fail; unset it"});
+              Texts{"NCCL_SOCKET_IFNAME==bond0 is set, and names no interface of this node that is up with "
+                    "an address: NCCL fails; unset it"});
 }
 
 TEST(UsersNccl, RdmaForbidden) {
-    EXPECT_EQ(warnings_with("NCCL_IB_DISABLE", "1"),
-              Texts{"NCCL_IB_DISABLE=1 (set before) stays: NCCL will use sockets"});
-    EXPECT_EQ(warnings_with("NCCL_NET", "Socket"), Texts{"NCCL_NET=Socket (set before) stays: NCCL will use sockets"});
+    EXPECT_EQ(warnings_with("NCCL_IB_DISABLE", "1"), Texts{"NCCL_IB_DISABLE=1 is set: NCCL uses sockets"});
+    EXPECT_EQ(warnings_with("NCCL_NET", "Socket"), Texts{"NCCL_NET=Socket is set: NCCL uses sockets"});
 }
 
 TEST(UsersNccl, PlansShowWhatForbidsRdma) {

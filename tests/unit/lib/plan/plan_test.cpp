@@ -223,15 +223,13 @@ TEST(Report, SaysWhatAppliesWhereTheUserDecides) {
         const auto line = plan_summary(make_plan(changed, {}), changed);
         return line.substr(line.find("head "));
     };
-    EXPECT_EQ(
-        line_with("NCCL_IB_HCA", "mlx5_1"),
-        "head n01 (10.0.0.1:21000), 1 HCA port (mlx5_1:1) by NCCL_IB_HCA=mlx5_1 (set before), GID index per port");
-    EXPECT_EQ(line_with("NCCL_IB_HCA", "bnxt"), "head n01 (10.0.0.1:21000), no HCA by NCCL_IB_HCA=bnxt (set before)");
+    EXPECT_EQ(line_with("NCCL_IB_HCA", "mlx5_1"),
+              "head n01 (10.0.0.1:21000), 1 HCA port (mlx5_1:1) by NCCL_IB_HCA=mlx5_1, GID index per port");
+    EXPECT_EQ(line_with("NCCL_IB_HCA", "bnxt"), "head n01 (10.0.0.1:21000), no HCA by NCCL_IB_HCA=bnxt");
     EXPECT_EQ(line_with("NCCL_IB_GID_INDEX", "5"), "head n01 (10.0.0.1:21000), 2 HCA ports (mlx5_0:1,mlx5_1:1), GID by "
-                                                   "NCCL_IB_GID_INDEX=5 (set before)");
-    EXPECT_EQ(line_with("NCCL_IB_DISABLE", "1"),
-              "head n01 (10.0.0.1:21000), sockets by NCCL_IB_DISABLE=1 (set before)");
-    EXPECT_EQ(line_with("NCCL_NET", "Socket"), "head n01 (10.0.0.1:21000), sockets by NCCL_NET=Socket (set before)");
+                                                   "NCCL_IB_GID_INDEX=5");
+    EXPECT_EQ(line_with("NCCL_IB_DISABLE", "1"), "head n01 (10.0.0.1:21000), sockets by NCCL_IB_DISABLE=1");
+    EXPECT_EQ(line_with("NCCL_NET", "Socket"), "head n01 (10.0.0.1:21000), sockets by NCCL_NET=Socket");
     EXPECT_EQ(line_with("MASTER_ADDR", "lab-head"), "head lab-head:21000 (MASTER_ADDR set before), 2 HCA ports "
                                                     "(mlx5_0:1,mlx5_1:1), GID index 3");
     EXPECT_EQ(line_with("MASTER_ADDR", "fd00::1").substr(0, 19), "head [fd00::1]:2100");
