@@ -14,7 +14,7 @@ namespace rdma_nccl {
 
 namespace {
 
-/// What judge_nccl_overrides() says of the container's environment and files, and did not say of the node's.
+/// Returns what judge_nccl_overrides() says of the container's environment and files, and did not say of the node's.
 std::vector<std::string> judge_image(const NodeState& state, const SysRoot& root, const Environment& settled,
                                      const std::vector<Variable>& variables) {
     NodeFacts facts = state.facts;
@@ -25,17 +25,26 @@ std::vector<std::string> judge_image(const NodeState& state, const SysRoot& root
     }
     auto found = judge_nccl_overrides(facts, state.plan.fabric);
     std::erase_if(found, [&](const std::string& sentence) { return contains(state.plan.warnings, sentence); });
-    return found;
+    return mapped(found, [](const std::string& sentence) { return "in the container: " + sentence; });
 }
 
 bool has_text(const SysRoot& root, const std::string& file, const std::string& text) {
     return trim(root.read(file, text.size() + 1).value_or("")) == trim(text);
 }
 
-/// Returns what is wrong in this task's container, a sentence each. Its variables are those of all tasks: unless a
-/// fault ends each task, only the first of the step judges them.
-std::vector<std::string> judge_here(const NodeState& state, const TaskFacts& task, const Environment& now,
-                                    const std::vector<Variable>& variables) {
+/// What is wrong in a task's container, a sentence each.
+struct ContainerFaults {
+    std::vector<std::string> of_node;
+    std::vector<std::string> of_step; ///< in the image's variables, which are those of all tasks
+
+    [[nodiscard]] std::vector<std::string> all() const {
+        auto both = of_node;
+        append(both, of_step);
+        return both;
+    }
+};
+
+ContainerFaults judge_here(const NodeState& state, const Environment& now, const std::vector<Variable>& variables) {
     const auto root = SysRoot::open("/");
     if (!root) {
         return {};
@@ -45,12 +54,7 @@ std::vector<std::string> judge_here(const NodeState& state, const TaskFacts& tas
     if (state.etc_hosts && !has_text(*root, "/etc/hosts", state.etc_hosts->text)) {
         found.emplace_back("hosts=mount: the container has an /etc/hosts of its own; use hosts=file");
     }
-    if (task.rank == 0 || state.settings.strict) {
-        for (const auto& sentence : judge_image(state, *root, settled, variables)) {
-            found.push_back("in the container: " + sentence);
-        }
-    }
-    return found;
+    return {std::move(found), judge_image(state, *root, settled, variables)};
 }
 
 /// Returns why the task is in no container although the user asked for one: pyxis's task_init comes after ours.
@@ -92,16 +96,17 @@ SettledTask settle_task(const NodeState& state, const SpankHandle& host, const T
     const bool first = task.local_rank == 0;
     std::optional<std::string> fault;
     if (state.concerns_rdma() && (first || state.settings.strict)) {
-        const auto found = judge_here(state, task, now, settled.variables);
+        const auto faults = judge_here(state, now, settled.variables);
+        const auto all = faults.all();
         if (first && state.settings.verbose > 0) {
-            for (const auto& sentence : found) {
+            for (const auto& sentence : task.rank == 0 ? all : faults.of_node) {
                 state.report("warning: " + sentence);
             }
         }
         if (first && state.container_faults) {
-            state.container_faults->record(found);
+            state.container_faults->record(all);
         }
-        fault = found.empty() ? std::nullopt : std::optional(found.front());
+        fault = all.empty() ? std::nullopt : std::optional(all.front());
     }
     if (task.rank == 0 && state.settings.verbose >= 2) {
         for (const auto& note : settled.notes) {
