@@ -63,14 +63,14 @@ sections := -ffunction-sections -fdata-sections
 shared_code := -fPIC -fno-semantic-interposition $(sections)
 hidden_code := $(shared_code) -fvisibility=hidden -fvisibility-inlines-hidden
 # Compile hot code for speed (-O2) when the rest is compiled for size (-Os).
-fast := $(if $(filter -Os,$(CXXFLAGS)),lib/nccl_log/% lib/base/text lib/base/cpu_set lib/placement/% lib/topology/distance)
+fast := $(if $(filter -Os,$(CXXFLAGS)),lib/nccl_log/% lib/base/text lib/base/cpu_set lib/placement/% lib/topology/distance tools/profiler/%)
 # Tests are compiled more often than they run: they do without the optimizer. Programs of `make bench` have it: the
 # linker takes inline functions of the C++ library from the first object that has them.
 # With sanitizers, two checks that come with every access to a member are a quarter of their compile time: only the
 # commands have them, and the library's inline functions there.
 quick := -O0 -U_FORTIFY_SOURCE $(if $(findstring undefined,$(SANITIZERS)),-fno-sanitize=null -fno-sanitize=alignment)
 is_quick = $(filter-out tests/bench/%,$(filter tests/%,$1))
-code = $(call probes,$1) $(or $(if $(filter lib/%,$1),$(hidden_code)),$(if $(filter plugin/% tests/fake_%,$1),$(shared_code)),-fPIE $(sections) $(if $(is_quick),$(quick))) \
+code = $(call probes,$1) $(or $(if $(filter lib/% tools/profiler/%,$1),$(hidden_code)),$(if $(filter plugin/% tests/fake_%,$1),$(shared_code)),-fPIE $(sections) $(if $(is_quick),$(quick))) \
 	$(if $(filter tools/bench/nccl_rank/% tests/fake_nccl/%,$1),$(cuda_flags)) $(if $(filter $(fast),$1),-O2)
 # Headers alone: both libraries are loaded when they are needed.
 cuda_flags := $(CUDA_CPPFLAGS) $(NCCL_CPPFLAGS)
@@ -103,7 +103,7 @@ compile = $(CXX) $(cppflags) $(cxxflags) $(sanitize)
 precompiled_suffix := $(if $(findstring clang,$(CXX)),pch,gch)
 precompiled_flags := $(if $(findstring clang,$(CXX)),-fpch-instantiate-templates)
 precompiled_folders := $(if $(filter no,$(PRECOMPILED)),,lib plugin tools tests)
-precompiled_folder = $(if $(filter tests/fake_% tests/bench/% lib/base/format $(fast),$1),,$(filter $(precompiled_folders),$(firstword $(subst /, ,$1))))
+precompiled_folder = $(if $(filter tests/fake_% tests/bench/% tools/profiler/% lib/base/format $(fast),$1),,$(filter $(precompiled_folders),$(firstword $(subst /, ,$1))))
 precompiled = $(patsubst %,build/obj/%/common.h,$(call precompiled_folder,$1))
 precompiled_headers := $(patsubst %,build/obj/%/common.h.$(precompiled_suffix),$(precompiled_folders))
 $(precompiled_headers): build/obj/%/common.h.$(precompiled_suffix): \
@@ -135,10 +135,11 @@ plugin   := $(if $(HAVE_SLURM),build/rdma_nccl.so)
 examples := build/examples/pi
 rank_of_bench := $(if $(has_bench),build/rdma-nccl-bench)
 static_command := $(if $(HAVE_STATIC),build/static/rdma-nccl)
-all: $(plugin) build/rdma-nccl $(static_command) $(rank_of_bench) $(examples)
+profiler := build/librdma_nccl_profiler.so
+all: $(plugin) build/rdma-nccl $(static_command) $(rank_of_bench) $(profiler) $(examples)
 
 $(library): $(call objects,lib) build/sources
-$(commands): $(filter-out build/obj/tools/main.o build/obj/tools/static/% build/obj/tools/bench/nccl_rank/%,$(call objects,tools)) build/sources
+$(commands): $(filter-out build/obj/tools/main.o $(addprefix build/obj/tools/,static/% profiler/% bench/nccl_rank/%),$(call objects,tools)) build/sources
 $(library) $(commands):
 	@rm -f $@
 	$(call say,AR,$@)$(AR) qcs $@ $(filter %.o,$^)
@@ -164,6 +165,11 @@ build/static/rdma-nccl: $(call objects,tools/static) $(commands) $(library) buil
 build/rdma-nccl-bench: $(call objects,tools/bench/nccl_rank) $(commands) $(library) build/sources
 	$(program) $(own_cxx_library) $(LIBS)
 
+# NCCL unloads it with its last communicator: its counters stay.
+$(profiler): $(call objects,tools/profiler) $(srcdir)/tools/profiler/rdma_nccl_profiler.map build/sources
+	$(call say,LINK,$@)$(CXX) -shared $(ldflags) $(own_cxx_library) -Wl,--gc-sections,-z,nodelete$(if $(SANITIZERS),,$(comma)-z$(comma)defs) \
+		-Wl,--version-script=$(srcdir)/tools/profiler/rdma_nccl_profiler.map -o $@ $(filter %.o,$^)
+
 $(examples): build/examples/%: build/obj/examples/%.o
 	@mkdir -p $(@D)
 	$(program) $(LIBS)
@@ -177,12 +183,22 @@ fake_container := $(if $(plugin),build/tests/fake_container.so)
 emulated := $(fake_verbs) $(fake_nccl) $(fake_nvml) $(fake_release) $(fake_container)
 .PHONY: emulated
 emulated: $(emulated)
-tests: build/tests/unit build/tests/holder build/tests/owners build/tests/verbs-pair build/tests/pages \
+tests: build/tests/unit build/tests/profiler build/tests/profiled build/tests/holder build/tests/owners build/tests/verbs-pair build/tests/pages \
 	$(emulated) $(if $(plugin),build/tests/spank) ## build the test programs
 
 build/tests/unit: $(call objects,tests/unit) $(commands) $(library) build/sources
 	@mkdir -p $(@D)
 	$(program) $(GTEST_LIBS) $(LIBS)
+
+# NCCL's part is emulated; it loads the library that was built.
+build/tests/profiler: build/obj/tests/profiler/plugin_test.o $(library) build/sources | $(profiler)
+	@mkdir -p $(@D)
+	$(program) $(GTEST_LIBS) -ldl $(LIBS)
+
+# The same as a task of a step, for tests/vm.
+build/tests/profiled: build/obj/tests/profiler/player.o build/sources
+	@mkdir -p $(@D)
+	$(program) $(own_cxx_library) -ldl
 
 # The fake SPANK host defines spank_* itself; -rdynamic shows them to the plugin that it loads.
 build/tests/spank: $(call objects,tests/spank) $(library) build/sources | $(plugin)
@@ -243,7 +259,7 @@ $(bench_programs): build/%: build/obj/%.o $(commands) $(library) build/sources
 	@mkdir -p $(@D)
 	$(program) $(LIBS)
 
-$(call objects,tests/unit) $(call objects,tests/spank): | gtest
+$(call objects,tests/unit) $(call objects,tests/spank) build/obj/tests/profiler/plugin_test.o: | gtest
 gtest:
 	@[ -n "$(HAVE_GTEST)" ] || { echo "configure found no GoogleTest: 'sudo make deps-check' installs it"; exit 1; }
 
@@ -322,6 +338,7 @@ completion := zsh/site-functions/_rdma-nccl fish/vendor_completions.d/rdma-nccl.
 data := $(shell cd $(srcdir) && find etc examples doc/schema -type f ! -path etc/rdma-nccl.conf ! -path 'etc/plugstack.conf.d/*')
 installed = $(if $(plugin),program:$(plugin):$(plugindir)/rdma_nccl.so) \
 	program:build/rdma-nccl:$(bindir)/rdma-nccl \
+	program:$(profiler):$(libexecdir)/rdma-nccl/librdma_nccl_profiler.so \
 	$(if $(static_command),program:$(static_command):$(libexecdir)/rdma-nccl/rdma-nccl) \
 	$(if $(rank_of_bench),program:$(rank_of_bench):$(bindir)/rdma-nccl-bench) \
 	data:$(srcdir)/tools/complete/rdma-nccl.bash:$(datadir)/bash-completion/completions/rdma-nccl \

@@ -189,21 +189,32 @@ void finalize_plan(NodeState& state, const SpankHandle& host, const ExchangeResu
     judge_plan(state, exchanged);
 }
 
-/// verify=full: makes NCCL write logs, which are read at the end.
+/// Makes NCCL write what is read at the end: logs (verify=full), and counters of its profiler plugin (profile=on).
 void add_logs(NodeState& state, const SpankHandle& host) {
-    if (state.settings.verify != VerifyChoice::Full || !state.sockets.srun) {
+    const bool full = state.settings.verify == VerifyChoice::Full;
+    if ((!full && !state.settings.profile) || state.settings.verify == VerifyChoice::Off || !state.sockets.srun) {
         return;
     }
+    const std::string_view setting = full ? "verify=full" : "profile=on";
     const auto& step = state.facts.step;
-    const std::string_view parent = host.has_container() ? "/dev/shm" : "/tmp"; // a container has a /tmp of its own
+    // A container has a /tmp of its own; and counters in files on a disk would wait for it
+    // (tools/profiler/process.cpp).
+    const std::string_view parent = host.has_container() || state.settings.profile ? "/dev/shm" : "/tmp";
     state.log_directory = make_log_directory(step.job_id, step.step_id, parent);
     if (state.log_directory.empty()) {
-        state.warnings.push_back(format_text("verify=full: no directory for NCCL's logs can be made in {}", parent));
+        state.warnings.push_back(format_text("{}: no directory for NCCL's logs can be made in {}", setting, parent));
         return;
     }
     VariableList variables(state.facts.environment, state.facts.nccl_conf);
-    for (const auto& note : add_nccl_debug(variables, state.facts, state.log_directory)) {
-        state.warnings.push_back(format_text("verify=full: {}", note));
+    if (full) {
+        for (const auto& note : add_nccl_debug(variables, state.facts, state.log_directory)) {
+            state.warnings.push_back(format_text("verify=full: {}", note));
+        }
+    }
+    if (state.settings.profile) {
+        if (auto note = add_nccl_profiler(variables, state.facts, state.log_directory)) {
+            state.warnings.push_back(format_text("profile=on: {}", *note));
+        }
     }
     override_variables(state.plan.variables, variables.take());
 }

@@ -47,22 +47,44 @@ std::vector<Variable> own_variables(const NodeState& state, const TaskFacts& tas
     return variables;
 }
 
-/// Takes the variables of NCCL's logs back where a task does not see their directory: the job has its own /tmp
-/// (job_container/tmpfs, a container), and NCCL would write to standard output instead.
-void withdraw_unseen_logs(const NodeState& state, const TaskFacts& task, std::vector<Variable>& variables) {
-    if (state.log_directory.empty() || ::access(state.log_directory.c_str(), W_OK) == 0) {
-        return;
-    }
-    for (const auto name : {"NCCL_DEBUG", "NCCL_DEBUG_SUBSYS", "NCCL_DEBUG_FILE"}) {
+/// Takes variables of ours back, and says why once for the node.
+void withdraw(const NodeState& state, const TaskFacts& task, std::span<const std::string_view> names,
+              std::string_view unseen, std::string_view lost, std::vector<Variable>& variables) {
+    for (const auto name : names) {
         const auto* const ours = find_variable(state.plan.variables, name);
         if (ours != nullptr && ours->action == VariableAction::Set) {
-            override_variables(
-                variables, {{name, {}, "setting", "the tasks do not see the logs' directory", VariableAction::Unset}});
+            override_variables(variables, {{std::string(name),
+                                            {},
+                                            "setting",
+                                            format_text("the tasks do not see {}", unseen),
+                                            VariableAction::Unset}});
         }
     }
     if (task.local_rank == 0) {
-        state.report(
-            format_text("warning: verify=full: the tasks do not see {}: without NCCL's logs", state.log_directory));
+        state.report(format_text("warning: the tasks do not see {}: without {}", unseen, lost));
+    }
+}
+
+/// Takes the variables of NCCL's logs and its profiler plugin back where a task does not see their files: the job has
+/// its own /tmp (job_container/tmpfs, a container), and NCCL would write to standard output instead.
+void withdraw_unseen(const NodeState& state, const TaskFacts& task, std::vector<Variable>& variables) {
+    constexpr auto logs = std::to_array<std::string_view>({"NCCL_DEBUG", "NCCL_DEBUG_SUBSYS", "NCCL_DEBUG_FILE"});
+    constexpr auto profiler = std::to_array<std::string_view>({"NCCL_PROFILER_PLUGIN", profiles_variable});
+    const auto& directory = state.log_directory;
+    if (directory.empty()) {
+        return;
+    }
+    const bool sees_directory = ::access(directory.c_str(), W_OK) == 0;
+    if (!sees_directory && state.settings.verify == VerifyChoice::Full) {
+        withdraw(state, task, logs, directory, "NCCL's logs (verify=full)", variables);
+    }
+    const auto* const plugin = find_variable(state.plan.variables, "NCCL_PROFILER_PLUGIN");
+    if (plugin == nullptr || plugin->action != VariableAction::Set) {
+        return;
+    }
+    if (!sees_directory || ::access(plugin->value.c_str(), R_OK) != 0) {
+        withdraw(state, task, profiler, sees_directory ? plugin->value : directory, "counters of NCCL (profile=on)",
+                 variables);
     }
 }
 
@@ -224,7 +246,7 @@ int start_task(const NodeState& state, SpankHandle& host) {
     override_variables(all, own);
     auto settled = settle_task(state, host, task, now, std::move(all));
     all = std::move(settled.variables);
-    withdraw_unseen_logs(state, task, all);
+    withdraw_unseen(state, task, all);
     // Once more for all: by now a container plugin may have replaced our values by its image's.
     (void)set_variables(host, state, now, all);
     report_variables(state, task, own);

@@ -34,6 +34,17 @@ std::string owner_text(const QpOwner& owner, const ProcessIdentity& process) {
                                                     : format_text("{} (pid {})", process.name, owner.pid);
 }
 
+/// Returns what the ranks' profiler plugins have counted; empty without a directory.
+std::vector<profile::CommunicatorTotals> read_communicators(const std::string& path) {
+    std::vector<profile::CommunicatorTotals> all;
+    for (const auto& process : profile::read_profiles(path)) {
+        append(all, profile::totals_of(process));
+    }
+    all = profile::merged(std::move(all));
+    all.resize(std::min(all.size(), profile::most_reported));
+    return all;
+}
+
 /// Adds in front what the task's environment explains, and no cause yet. (A cause may name its place first: "in the
 /// container: ...".)
 void add_causes_of_task(const WatchedStep& step, const Environment& environment, std::vector<std::string>& causes) {
@@ -154,6 +165,7 @@ NodeEvidence collect_evidence(const WatchedStep& step, StepWatch& watch, std::ve
     NodeEvidence evidence = watch.evidence();
     evidence.node = step.facts.host_name;
     evidence.log = read_log_directory(step.log_directory);
+    evidence.communicators = read_communicators(step.log_directory);
     evidence.causes = std::move(container_faults);
     append(evidence.causes, causes_of(step.facts, step.plan));
     if (const auto& environment = watch.task_environment()) {

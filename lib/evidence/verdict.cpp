@@ -189,12 +189,14 @@ StepVerdict judge_step(std::vector<NodeEvidence> nodes, std::vector<std::string>
         step.rdma += node.rdma;
         step.sockets += node.sockets;
         step.grade = std::max(step.grade, node.grade);
+        append(step.communicators, node.evidence.communicators);
         if (node.verdict != Verdict::Idle) {
             // Of the values, which are declared from On downwards, the worst.
             gpu_direct = std::max(gpu_direct.value_or(GpuDirect::On), node.gpu_direct);
             step.share = std::min(step.share, node.share);
         }
     }
+    step.communicators = profile::merged(std::move(step.communicators));
     step.gpu_direct = gpu_direct.value_or(GpuDirect::Unknown);
     if (step.nodes.empty()) {
         step.grade = Grade::D;

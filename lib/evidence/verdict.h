@@ -5,6 +5,7 @@
 
 #include "lib/base/result.h"
 #include "lib/nccl_log/reader.h"
+#include "lib/profile/profile.h"
 #include "lib/traffic/traffic.h"
 
 #include <cstdint>
@@ -41,6 +42,7 @@ struct NodeEvidence {
     unsigned gpus = 0;                       ///< the GPUs of the node that the step uses; 0: none, or unknown
     std::optional<bool> gpu_direct_possible; ///< the kernel's part of GPUDirect is present; absent: unknown
     std::optional<LogEvidence> log;
+    std::vector<profile::CommunicatorTotals> communicators; ///< with profile=on
     std::vector<std::string> causes; ///< why RDMA may not have been used, by the node's plan and the ranks' environment
     std::string problem;             ///< why there is little or no evidence: "its counters could not be read in 2 s"
 
@@ -95,7 +97,8 @@ struct StepVerdict {
     GpuDirect gpu_direct = GpuDirect::Unknown;
     std::vector<std::string> why; ///< a reason that several nodes have is given once, with their names
     std::vector<NodeVerdict> nodes;
-    std::vector<std::string> unresponsive; ///< nodes that reported nothing
+    std::vector<std::string> unresponsive;                  ///< nodes that reported nothing
+    std::vector<profile::CommunicatorTotals> communicators; ///< of all nodes, with profile=on
 };
 
 /// `rdma`, `sockets`: bounds of the bytes between nodes of the step. `bounded`: the sums over all nodes gave them.

@@ -84,6 +84,30 @@ static void fields(auto& f, Row<LogEvidence> /*row*/) {
     f("causes", "of what went wrong, the most frequent first", &LogEvidence::causes);
 }
 
+static void fields(auto& f, Row<profile::Waits> /*row*/) {
+    f("gpu_ns", "for the GPU's data or buffers", &profile::Waits::gpu_ns);
+    f("peer_ns", "for the receiver's buffers", &profile::Waits::peer_ns);
+    f("wire_ns", "for the network", &profile::Waits::wire_ns);
+}
+
+static void fields(auto& f, Row<profile::SlowestPeer> /*row*/) {
+    f("from", "rank in the communicator", &profile::SlowestPeer::from);
+    f("to", "rank in the communicator; the same: there was no wait", &profile::SlowestPeer::to);
+    f("wait_ns", "for peer and network", &profile::SlowestPeer::wait_ns);
+}
+
+static void fields(auto& f, Row<profile::CommunicatorTotals> /*row*/) {
+    f("id", "NCCL's, the same in all its processes; 0: not known", &profile::CommunicatorTotals::id);
+    f("name", "the user's; may be empty", &profile::CommunicatorTotals::name);
+    f("ranks", "of the communicator; 0: not known", &profile::CommunicatorTotals::ranks);
+    f("processes", "of which these are the sums", &profile::CommunicatorTotals::processes);
+    f("sent", "bytes over the network, at least", &profile::CommunicatorTotals::sent);
+    f("received", "bytes over the network, at least", &profile::CommunicatorTotals::received);
+    f("lost", "operations that were not counted", &profile::CommunicatorTotals::lost);
+    f("waits", "of sends, estimated", &profile::CommunicatorTotals::waits);
+    f("slowest", "the two ranks with the longest waits", &profile::CommunicatorTotals::slowest);
+}
+
 static void fields(auto& f, Row<NodeVerdict> /*row*/) {
     f("node", "", &NodeVerdict::node);
     f("verdict", "USED, MIXED, NOT USED, IDLE or UNKNOWN", [](const NodeVerdict& n) { return name_of(n.verdict); });
@@ -134,6 +158,8 @@ void fields(auto& f, Row<StepReport> /*row*/) {
     f("sockets", "sum of the nodes", [](const StepReport& r) { return r.step.sockets; });
     f("why", "of the verdict, in words", [](const StepReport& r) { return r.step.why; });
     f("unresponsive", "nodes of which nothing was heard", [](const StepReport& r) { return r.step.unresponsive; });
+    f("communicators", "of NCCL, with profile=on; those with most bytes first",
+      [](const StepReport& r) -> const std::vector<profile::CommunicatorTotals>& { return r.step.communicators; });
     f("nodes", "", [](const StepReport& r) -> const std::vector<NodeVerdict>& { return r.step.nodes; });
 }
 

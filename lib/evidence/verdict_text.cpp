@@ -102,6 +102,15 @@ void add_ports(std::vector<TableRow>& rows, const NodeVerdict& node) {
     }
 }
 
+void add_communicators(std::vector<TableRow>& rows, const StepVerdict& step) {
+    constexpr std::size_t most_communicators = 16;
+    for (std::size_t i = 0; i < std::min(most_communicators, step.communicators.size()); ++i) {
+        const auto& totals = step.communicators[i];
+        rows.push_back({"communicator " + profile::title_of(totals), format_bytes(totals.sent),
+                        format_bytes(totals.received), profile::waits_text(totals)});
+    }
+}
+
 std::string verdict_text(const StepVerdict& step) {
     const std::string why = first_sentences(step.why);
     const std::string because = why.empty() ? "" : "; " + why;
@@ -162,6 +171,7 @@ std::vector<std::string> verdict_table(const StepVerdict& step) {
         append(rows, mapped(node->why, [](const std::string& why) { return TableRow{"  why", "", "", why}; }));
         append(rows, mapped(node->notes, [](const std::string& note) { return TableRow{"  note", "", "", note}; }));
     }
+    add_communicators(rows, step);
     for (auto& row : rows) {
         for (auto& cell : row) {
             cell = printable(cell, longest_line);

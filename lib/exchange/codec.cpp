@@ -104,6 +104,21 @@ void fields(auto& f, Is<LogEvidence> auto& m) {
     f("causes", m.causes);
 }
 
+void fields(auto& f, Is<profile::Waits> auto& m) {
+    each(f, "gpu_ns", m.gpu_ns, "peer_ns", m.peer_ns, "wire_ns", m.wire_ns);
+}
+
+void fields(auto& f, Is<profile::SlowestPeer> auto& m) {
+    each(f, "from", m.from, "to", m.to, "wait_ns", m.wait_ns);
+}
+
+void fields(auto& f, Is<profile::CommunicatorTotals> auto& m) {
+    f("id", m.id);
+    f("name", m.name, profile::longest_name);
+    each(f, "ranks", m.ranks, "processes", m.processes, "sent", m.sent, "received", m.received, "lost", m.lost, "waits",
+         m.waits, "slowest", m.slowest);
+}
+
 // --- From a node ---
 
 /// A node cannot have Layout::Auto.
@@ -135,6 +150,7 @@ void fields(auto& f, Is<NodeEvidence> auto& m) {
     f("node", m.node, longest_name);
     each(f, "traffic", m.traffic, "qps", m.qps, "exclusive", m.exclusive, "rank_per_gpu", m.rank_per_gpu, "gpus",
          m.gpus, "gpu_direct_possible", m.gpu_direct_possible, "log", m.log, "causes", m.causes, "problem", m.problem);
+    f("communicators", m.communicators, profile::most_reported);
 }
 
 // --- From srun ---

@@ -5,13 +5,13 @@
 #include "lib/base/lists.h"
 #include "lib/base/unique_fd.h"
 #include "lib/nccl_log/messages.h"
+#include "lib/profile/profile.h"
+#include "lib/sys/own_directory.h"
 #include "lib/sys/sysroot.h"
 
 #include <algorithm>
 #include <array>
 #include <cstdlib>
-#include <fcntl.h>
-#include <sys/stat.h>
 #include <unistd.h>
 #include <utility>
 
@@ -23,14 +23,6 @@ constexpr std::size_t most_of_a_log = std::size_t{64} << 20; // per rank; the co
 constexpr std::size_t most_of_all = std::size_t{256} << 20;  // takes about a second
 constexpr std::size_t most_files = 1024;
 
-/// Returns nullopt if the directory does not belong to this user any more: in /tmp another user may have replaced it.
-std::optional<UniqueFd> open_own(const std::string& directory) {
-    UniqueFd fd(::open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
-    struct stat status {};
-    const bool own = fd && ::fstat(fd.get(), &status) == 0 && status.st_uid == ::geteuid();
-    return own ? std::optional(std::move(fd)) : std::nullopt;
-}
-
 /// Returns the names of the logs that NCCL_DEBUG_FILE produces, and no other files.
 std::vector<std::string> logs_in(int directory) {
     auto names = Directory(UniqueFd(::dup(directory))).list().value_or(std::vector<std::string>{});
@@ -40,16 +32,14 @@ std::vector<std::string> logs_in(int directory) {
 
 /// Returns the number of bytes read.
 std::size_t read_log(int directory, const std::string& name, std::size_t most, NcclLogReader& reader) {
-    // The user's programs write here, so this may be any kind of file.
-    const UniqueFd file(::openat(directory, name.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
-    struct stat status {};
-    if (!file || ::fstat(file.get(), &status) != 0 || !S_ISREG(status.st_mode)) {
+    const auto file = open_regular_file(directory, name);
+    if (!file) {
         return 0;
     }
     std::array<char, 65536> buffer{};
     std::size_t total = 0;
     ssize_t count = 0;
-    while (total < most && (count = ::read(file.get(), buffer.data(), buffer.size())) > 0) {
+    while (total < most && (count = ::read(file->get(), buffer.data(), buffer.size())) > 0) {
         reader.read({buffer.data(), static_cast<std::size_t>(count)});
         total += static_cast<std::size_t>(count);
     }
@@ -152,7 +142,7 @@ std::string make_log_directory(std::uint32_t job_id, std::uint32_t step_id, std:
 }
 
 std::optional<LogEvidence> read_log_directory(const std::string& path) {
-    const auto directory = path.empty() ? std::nullopt : open_own(path);
+    const auto directory = path.empty() ? std::nullopt : open_own_directory(path);
     if (!directory) {
         return std::nullopt;
     }
@@ -170,11 +160,13 @@ std::optional<LogEvidence> read_log_directory(const std::string& path) {
 }
 
 void remove_log_directory(const std::string& path) {
-    const auto directory = open_own(path);
+    const auto directory = open_own_directory(path);
     if (!directory) {
         return;
     }
-    for (const auto& name : logs_in(directory->get())) {
+    auto names = logs_in(directory->get());
+    append(names, profile::profiles_in(directory->get()));
+    for (const auto& name : names) {
         (void)::unlinkat(directory->get(), name.c_str(), 0);
     }
     (void)::rmdir(path.c_str()); // fails if the user has put something else into it

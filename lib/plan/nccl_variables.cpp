@@ -244,4 +244,19 @@ std::vector<std::string> add_nccl_debug(VariableList& variables, const NodeFacts
     return notes;
 }
 
+std::optional<std::string> add_nccl_profiler(VariableList& variables, const NodeFacts& facts,
+                                             std::string_view directory) {
+    constexpr std::string_view plugin = LIBEXECDIR "/rdma-nccl/librdma_nccl_profiler.so";
+    if (!facts.fabric.gpus.empty() && facts.fabric.gpus.front().vendor == "amd") {
+        return "RCCL crashes with a profiler plugin (ROCm before 7.1.1, all-to-all): none is loaded on AMD's GPUs";
+    }
+    if (const auto users = nccl_override(facts, "NCCL_PROFILER_PLUGIN")) { // NCCL loads one
+        (void)variables.keep("NCCL_PROFILER_PLUGIN");
+        return format_text("NCCL_PROFILER_PLUGIN={} stays: unset it", printable(*users));
+    }
+    variables.set("NCCL_PROFILER_PLUGIN", std::string(plugin), "setting", "profile=on");
+    variables.force(profiles_variable, std::string(directory), "setting", "profile=on");
+    return std::nullopt;
+}
+
 } // namespace rdma_nccl

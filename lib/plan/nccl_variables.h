@@ -56,4 +56,9 @@ void add_nccl(VariableList& variables, const Plan& plan, const NodeFacts& facts,
 /// `directory` is an absolute path that each rank can write to. Returns why there will be no log, or what it will lack.
 std::vector<std::string> add_nccl_debug(VariableList& variables, const NodeFacts& facts, std::string_view directory);
 
+/// Adds NCCL_PROFILER_PLUGIN, with the plugin's installed file, and the directory for its counters (profile=on).
+/// Returns why they will not be there.
+std::optional<std::string> add_nccl_profiler(VariableList& variables, const NodeFacts& facts,
+                                             std::string_view directory);
+
 } // namespace rdma_nccl

@@ -234,6 +234,8 @@ constexpr auto keys = std::to_array<SettingsKey>({
     {"memlock", "keep, raise, ignore", "raise RLIMIT_MEMLOCK for the tasks, or do not warn of a low one",
      set_word<&Settings::memlock, memlock_words>, true},
     {"verify", "summary, off, full", "say at the end whether RDMA was used", set_word<&Settings::verify, verify_words>},
+    {"profile", "off, on", "count bytes by communicator and peer, with NCCL's profiler plugin",
+     set_switch<&Settings::profile>},
     {"verify_dir", "none, DIR",
      "directory where srun writes the result of verify as JOB.STEP.json; users must be able to write there",
      set_directory<&Settings::verify_dir>, true},

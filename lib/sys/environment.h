@@ -28,6 +28,9 @@ inline constexpr std::string_view hostfile_variable = "RDMA_NCCL_HOSTFILE";
 /// when all tasks have the same, else one list per task, "0-1/2-3".
 inline constexpr std::string_view masks_variable = "RDMA_NCCL_CPUS";
 
+/// The directory in which NCCL's profiler plugin keeps its counters (tools/profiler/process.h).
+inline constexpr std::string_view profiles_variable = "RDMA_NCCL_PROFILES";
+
 /// 64 hexadecimal digits that only the tasks of this step know (lib/net/key.h), to authenticate each other.
 inline constexpr std::string_view token_variable = "RDMA_NCCL_TOKEN";
 

@@ -153,6 +153,17 @@ class Verdicts(EvidenceTest):
         self.assertIn("rdma-nccl: NODE, PORT", self.messages)
         self.assertRegex(self.messages, r"(?m)^rdma-nccl: n01 +1.07 GB +1.07 GB +NOT USED")
 
+    def test_profile_where_the_library_is_not_installed(self):
+        """The tasks get none of its variables, and srun says why. tests/vm has the library."""
+        rails = [word for rail in RAILS for word in (rail, GIB, GIB)]
+        program = '[ -z "$NCCL_PROFILER_PLUGIN$RDMA_NCCL_PROFILES" ]'
+        if glob.glob("/usr/libexec/rdma-nccl/*profiler.so") or glob.glob("/usr/local/libexec/rdma-nccl/*profiler.so"):
+            self.skipTest("the library is installed here")
+        code, _ = self.step("--rdma-nccl=profile=on", self.everywhere(*rails), program)
+        self.assertEqual(code, 0, self.messages)
+        unseen = r"(?m)^rdma-nccl: n0\d: warning: the tasks do not see \S+/librdma_nccl_profiler.so: without counters"
+        self.assertEqual(len(re.findall(unseen, self.messages)), 2, self.messages)
+
     def test_a_cancelled_step_leaves_nothing(self):
         code, _ = self.step("--rdma-nccl=verify=full", {}, program="scancel $SLURM_JOB_ID.$SLURM_STEP_ID; sleep 60", tasks=1)
         self.assertNotEqual(code, 0)

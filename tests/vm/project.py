@@ -30,7 +30,7 @@ from state import TestBedError
 _BUILD = os.path.join(HERE, "build-project")
 _BUILD_PACKAGES = os.path.join(HERE, "build-packages")
 _BUILD_PYXIS = os.path.join(HERE, "build-pyxis")
-_TEST_PROGRAMS = ("owners", "verbs-pair", "fake_container.so")
+_TEST_PROGRAMS = ("owners", "verbs-pair", "profiled", "fake_container.so")
 
 
 def build_folder(suite: str) -> str:

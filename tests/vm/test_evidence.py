@@ -263,6 +263,18 @@ class Verdicts(StepsTest):
         self.assertNotIn("NCCL_IB_DISABLE", done.err.replace(self.line(done.err), ""))
         self.assertRegex(self.line(done.err), r"RDMA NOT USED: .*; in the ranks' environment: NCCL_IB_DISABLE=1 ")
 
+    @on_each_suite
+    def test_profile(self):
+        """The bytes of a communicator over both nodes, as NCCL's profiler plugin in each rank has counted them."""
+        command = ("srun", "-N2", "--rdma-nccl=profile=on", "--ntasks-per-node=2", "profiled", "100")
+        done = self.lab.start("n01", *command, user="alice").wait(2 * PATIENCE)
+        self.assertEqual(done.status, 0, done.err)
+        self.assertRegex(done.err, r"(?m)^rdma-nccl: communicator tp \(4 ranks\) +419 MB +419 MB +slowest peer \d -> \d, ")
+        [totals] = self.stored()[0]["communicators"]
+        self.assertEqual((totals["processes"], totals["sent"], totals["received"]), (4, 400 * MIB, 400 * MIB))
+        left = self.lab.good("n02", "sh", "-c", "ls -d /tmp/rdma-nccl-* /dev/shm/rdma-nccl-* 2> /dev/null || true")
+        self.assertEqual(left, "")
+
     def test_two_steps_at_once(self):
         """On the same nodes: each queue pair is one step's, and the other did not use RDMA. How much of what went over
         sockets the first has seen depends on when they end; it says so when that makes it doubtful."""

@@ -95,6 +95,22 @@ TEST(VerdictTable, ShowsNodesPortsAndInterfaces) {
                "(storage, ...)"}));
 }
 
+TEST(VerdictTable, HasTheCommunicatorsOfAllNodes) {
+    auto one = node(0, 0, "n1");
+    auto two = node(0, 0, "n2");
+    one.communicators = {{0xabc, "tp", 4, 2, gib, gib, 0, {0, 10, 30}, {0, 2, 40}}, {0xdef, "", 0, 1, 5, 0, 3, {}, {}}};
+    two.communicators = {{0xabc, "tp", 4, 2, gib, gib, 0, {40, 0, 0}, {}}};
+    EXPECT_EQ(
+        verdict_table(judge_step({one, two}, {})),
+        (Texts{"NODE, PORT                 SENT     RECEIVED  WHAT",
+               "n1                         0 B      0 B       IDLE",
+               "n2                         0 B      0 B       IDLE",
+               "communicator tp (4 ranks)  2.15 GB  2.15 GB   slowest peer 0 -> 2, 38 % of the wait is for the wire",
+               "communicator def           5 B      0 B       3 operations not counted"}));
+    one.communicators.assign(20, {0, "", 0, 1, 1, 1, 0, {}, {}});
+    EXPECT_EQ(verdict_table(judge_step({one}, {})).size(), 2U + 16);
+}
+
 TEST(VerdictTable, DoesNotCallZeroWhatIsNotCounted) {
     auto evidence = without_source(node(0, gib));
     evidence.log = connections(8, 0, 0);

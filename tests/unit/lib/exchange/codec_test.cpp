@@ -136,6 +136,8 @@ NodeEvidence full_evidence() {
     evidence.log = log;
     evidence.causes = {"NCCL_IB_DISABLE=1 is set: unset it"};
     evidence.problem = "its counters could not be read";
+    evidence.communicators = {{0xffff'ffff'ffff'ffffU, "tp", 8, 4, 1, 2, 3, {4, 5, 6}, {0, 7, 8}},
+                              {0, "", 0, 1, 9, 0, 0, {}, {-1, -1, 0}}};
     return evidence;
 }
 
@@ -286,7 +288,18 @@ TEST(ExchangeMessage, TheLongestOfANodeIsWithinItsLimit) {
     for (auto* texts : {&evidence.qps.others, &evidence.log->networks, &evidence.log->causes, &evidence.causes}) {
         texts->assign(2000, text);
     }
+    constexpr auto number = std::numeric_limits<std::uint64_t>::max();
+    evidence.communicators.assign(2000, {number,
+                                         std::string(48, '"'),
+                                         4294967295U,
+                                         4294967295U,
+                                         number,
+                                         number,
+                                         number,
+                                         {number, number, number},
+                                         {-1, -1, number}});
     EXPECT_EQ(through(evidence).traffic.ports.size(), 128U);
+    EXPECT_EQ(through(evidence).communicators.size(), profile::most_reported);
 }
 
 TEST(ExchangeMessage, TheLongestOfSrunIsWithinItsLimit) {
