@@ -247,6 +247,7 @@ std::vector<std::string> add_nccl_debug(VariableList& variables, const NodeFacts
 std::optional<std::string> add_nccl_profiler(VariableList& variables, const NodeFacts& facts,
                                              std::string_view directory) {
     constexpr std::string_view plugin = LIBEXECDIR "/rdma-nccl/librdma_nccl_profiler.so";
+    // Source: ROCm/rccl, pull request 1973.
     if (!facts.fabric.gpus.empty() && facts.fabric.gpus.front().vendor == "amd") {
         return "RCCL crashes with a profiler plugin (ROCm before 7.1.1, all-to-all): none is loaded on AMD's GPUs";
     }

@@ -15,6 +15,7 @@ namespace rdma_nccl::profile {
 
 inline constexpr std::uint64_t layout = 0x3130'5250'4c43'4e52; ///< "RNCLPR01"
 inline constexpr std::string_view file_prefix = "profile.";    ///< of the files' names: "profile.PID.XXXXXX"
+inline constexpr std::size_t most_processes = 1024; ///< files in a directory: each takes memory until the step ends
 inline constexpr std::size_t most_communicators = 1024;
 inline constexpr std::size_t most_flows = 8192;
 inline constexpr std::size_t longest_name = 48;

@@ -63,7 +63,6 @@ std::vector<std::string> profiles_in(int directory);
 
 /// Reads the plugin's files of a directory of this user's, at most `most_processes` of them; what is not one of them is
 /// left out. Without such a directory it returns none.
-inline constexpr std::size_t most_processes = 1024;
 std::vector<ProcessProfile> read_profiles(const std::string& path);
 
 /// The longest wait of a rank's sends to one peer.

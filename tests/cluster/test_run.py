@@ -581,7 +581,7 @@ class Output(RunTest):
         # As in a shell's pipe: the ranks get SIGPIPE, which Slurm 26.05 has its tasks ignore.
         # One line from each node, which ends its reader: only then the ranks write more.
         first = "[ $LOCAL_RANK != 0 ] || echo ready"
-        lines = f"{first}; until [ -e $GO ]; do sleep 0.02; done; while :; do echo more; sleep 0.1; done"
+        lines = f"{first}; until [ -e $GO ]; do sleep 0.02; done; exec yes"
         step = self.start(f"exec env --default-signal=PIPE bash -c '{lines}'", launcher=reader)
         step.go(2)
         step.end("reader of stdout goes away", 141).says("stdout is closed", r"failed first: killed by signal 13 \(Broken pipe\)")

@@ -184,9 +184,10 @@ public:
 
     // NOLINTBEGIN(performance-no-int-to-ptr)
     static void* garbage() { return reinterpret_cast<void*>(0x7fff'dead'beef'0123); }
-    /// A handle of this process's plugin with other lowest bits.
-    [[nodiscard]] void* like_context(std::uintptr_t lowest) const {
-        return reinterpret_cast<void*>((reinterpret_cast<std::uintptr_t>(context_) & ~std::uintptr_t{0xffff}) | lowest);
+    /// A handle of this process's plugin with other lowest bits, and another generation (recorder.h).
+    [[nodiscard]] void* like_context(std::uintptr_t lowest, std::uintptr_t generation) const {
+        const auto upper = reinterpret_cast<std::uintptr_t>(context_) & ~std::uintptr_t{0xffff};
+        return reinterpret_cast<void*>(upper | generation << 29U | lowest);
     }
 
     /// While it lives, events come with another process's context: with PXN, its communicator is the same here.

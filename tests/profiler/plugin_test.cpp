@@ -3,6 +3,7 @@
 #include "lib/profile/profile.h"
 #include "tests/profiler/fake_nccl.h"
 
+#include <algorithm>
 #include <filesystem>
 #include <gtest/gtest.h>
 #include <numeric>
@@ -82,6 +83,21 @@ std::uint64_t bytes_of(const profile::ProcessProfile& process, FlowKind kind, bo
         sum += flow.key.kind == kind && flow.key.sends == sends && flow.key.peer == peer ? flow.bytes : 0;
     }
     return sum;
+}
+
+/// Operations to rank 1 that have begun, and none of their steps.
+std::vector<void*> begin_sends(auto& nccl, unsigned count) {
+    std::vector<void*> operations(count);
+    std::ranges::generate(operations, [&] { return nccl.operation(nullptr, 1, true); });
+    return operations;
+}
+
+/// Ten bytes each.
+void send_tens(auto& nccl, const std::vector<void*>& operations) {
+    for (void* const operation : operations) {
+        nccl.transfer(operation, true, {10});
+        nccl.stop(operation);
+    }
 }
 
 template<typename Version>
@@ -192,21 +208,29 @@ TYPED_TEST(EachVersion, BearsWhatNcclGetsWrong) {
         nccl.record(nccl.start(nccl.event(0x100, nullptr, 0)), 23);
         nccl.step(nullptr, 0);
         nccl.step(nccl.garbage(), 0);
-        for (std::uintptr_t bits = 0; bits < 0x4000; ++bits) { // of places that were never used, too
-            void* const strange = nccl.like_context(bits);
-            nccl.step(strange, 0);
-            nccl.record(strange, profiler::SendWait, 1 << 20);
-            nccl.record(strange, profiler::SendDone, 1 << 20);
-            nccl.stop(strange);
-        }
         void* const operation = nccl.operation(nullptr, 1, true); // without a parent
         nccl.transfer(operation, true, {5});
         void* const step = nccl.step(operation, 1);
+        void* const unposted = nccl.operation(nullptr, 1, true);
+        nccl.record(unposted, profiler::SendDone, 1000);
+        nccl.stop(unposted);
+        void* const backwards = nccl.operation(nullptr, 1, true);
+        nccl.record(backwards, profiler::SendPosted, 1000);
+        nccl.record(backwards, profiler::SendDone, 900);
+        nccl.stop(backwards);
         nccl.stop(operation);
         nccl.record(step, 9, 1000);
         nccl.stop(step);
         nccl.stop(operation);
         nccl.record(operation, 3, 1000);
+        // Of places that were never used, and of those that are free again.
+        for (std::uintptr_t bits = 0; bits < 0x14000; ++bits) {
+            void* const strange = nccl.like_context(bits & 0x3fff, bits >> 14U);
+            nccl.record(nccl.step(strange, 0), profiler::SendWait, 1 << 20);
+            nccl.record(strange, profiler::SendWait, 1 << 20);
+            nccl.record(strange, profiler::SendDone, 1 << 20);
+            nccl.stop(strange);
+        }
         for (int i = 0; i < 100'000; ++i) { // as of CollNet and copy engines: never ended
             nccl.operation(nullptr, 1, false);
         }
@@ -225,19 +249,11 @@ TYPED_TEST(EachVersion, BearsWhatNcclGetsWrong) {
 }
 
 TYPED_TEST(EachVersion, ManyOperationsWaitForTheirFirstStep) {
-    constexpr int count = 30'000;
+    constexpr unsigned count = 30'000;
     const auto profiles = in_process([] {
         const Library library(built_plugin());
         typename TestFixture::Nccl nccl(library, 1, 2, 0);
-        std::vector<void*> operations;
-        operations.reserve(count);
-        for (int i = 0; i < count; ++i) {
-            operations.push_back(nccl.operation(nullptr, 1, true));
-        }
-        for (void* const operation : operations) {
-            nccl.transfer(operation, true, {10});
-            nccl.stop(operation);
-        }
+        send_tens(nccl, begin_sends(nccl, count));
         return nccl.good();
     });
     ASSERT_EQ(profiles.size(), 1U);
@@ -250,15 +266,7 @@ TYPED_TEST(EachVersion, SaysWhatItCouldNotCount) {
     const auto profiles = in_process([] {
         const Library library(built_plugin());
         typename TestFixture::Nccl nccl(library, 1, 2, 0);
-        std::vector<void*> operations;
-        operations.reserve(count);
-        for (unsigned i = 0; i < count; ++i) {
-            operations.push_back(nccl.operation(nullptr, 1, true));
-        }
-        for (void* const operation : operations) {
-            nccl.transfer(operation, true, {10});
-            nccl.stop(operation);
-        }
+        send_tens(nccl, begin_sends(nccl, count));
         return nccl.good();
     });
     ASSERT_EQ(profiles.size(), 1U);
@@ -274,20 +282,13 @@ TEST(Process, FewLongOperationsTakeNoPlaceOfOthers) {
     const auto profiles = in_process([] {
         const Library library(built_plugin());
         Newest nccl(library, 1, 3, 0);
-        std::vector<void*> waiting;
-        waiting.reserve(64);
-        for (int i = 0; i < 64; ++i) {
-            waiting.push_back(nccl.operation(nullptr, 1, true));
-        }
+        const auto waiting = begin_sends(nccl, 64);
         for (int i = 0; i < 200'000; ++i) {
             void* const operation = nccl.operation(nullptr, 2, true);
             nccl.transfer(operation, true, {10});
             nccl.stop(operation);
         }
-        for (void* const operation : waiting) {
-            nccl.transfer(operation, true, {10});
-            nccl.stop(operation);
-        }
+        send_tens(nccl, waiting);
         return nccl.good();
     });
     ASSERT_EQ(profiles.size(), 1U);

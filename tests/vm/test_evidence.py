@@ -272,8 +272,7 @@ class Verdicts(StepsTest):
         self.assertRegex(done.err, r"(?m)^rdma-nccl: communicator tp \(4 ranks\) +419 MB +419 MB +slowest peer \d -> \d, ")
         [totals] = self.stored()[0]["communicators"]
         self.assertEqual((totals["processes"], totals["sent"], totals["received"]), (4, 400 * MIB, 400 * MIB))
-        left = self.lab.good("n02", "sh", "-c", "ls -d /tmp/rdma-nccl-* /dev/shm/rdma-nccl-* 2> /dev/null || true")
-        self.assertEqual(left, "")
+        self.assertEqual(self.lab.good("n02", "find", "/tmp", "/dev/shm", "-maxdepth", "1", "-name", "rdma-nccl-*"), "")
 
     def test_two_steps_at_once(self):
         """On the same nodes: each queue pair is one step's, and the other did not use RDMA. How much of what went over

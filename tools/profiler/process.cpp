@@ -27,8 +27,6 @@ std::atomic<pid_t> current_pid{0};
 profile::File nowhere;
 Recorder no_recorder(nowhere, -1, 0);
 
-constexpr std::size_t most_files = 1024; ///< in a directory: each takes memory until the step ends
-
 bool has_room(const char* directory) {
     std::size_t files = 0;
     if (DIR* const stream = ::opendir(directory); stream != nullptr) {
@@ -37,7 +35,7 @@ bool has_room(const char* directory) {
         }
         (void)::closedir(stream);
     }
-    return files < most_files;
+    return files < profile::most_processes;
 }
 
 /// Where the kernel writes a file back to a disk, a thread that counts in it would wait for the disk (page_mkwrite).

@@ -172,7 +172,7 @@ Handle Recorder::begin_operation(Handle communicator, Handle parent, const Opera
     // plugin.
     const bool own = operation.pid == pid_ && is_own(communicator, Handle::Kind::Communicator);
     const unsigned index = own ? communicator.communicator : 0;
-    auto* const pool = own && index == 0 ? nullptr : pool_of(index);
+    auto* const pool = own && index == 0 ? nullptr : fill(pools_[index]);
     const auto place = pool == nullptr ? Place{} : take_place(*pool);
     auto& lost = index == 0 ? file_.dropped : file_.communicators[index].lost;
     if (place.operation == nullptr) {
@@ -197,7 +197,7 @@ Handle Recorder::begin_operation(Handle communicator, Handle parent, const Opera
 }
 
 Handle Recorder::begin_step(Handle operation, int step) {
-    auto* const place = is_own(operation, Handle::Kind::Operation) ? find(operation) : nullptr;
+    auto* const place = find(operation, Handle::Kind::Operation);
     if (place == nullptr) {
         return {};
     }
@@ -220,7 +220,7 @@ Handle Recorder::begin_step(Handle operation, int step) {
 }
 
 void Recorder::record_step(Handle step, int state, std::size_t size) {
-    auto* const place = is_own(step, Handle::Kind::Step) ? find(step) : nullptr;
+    auto* const place = find(step, Handle::Kind::Step);
     if (place == nullptr) {
         return;
     }
@@ -244,7 +244,7 @@ void Recorder::record_step(Handle step, int state, std::size_t size) {
 }
 
 void Recorder::record_operation(Handle operation, int state, std::size_t size) {
-    auto* const place = is_own(operation, Handle::Kind::Operation) ? find(operation) : nullptr;
+    auto* const place = find(operation, Handle::Kind::Operation);
     if (place == nullptr) {
         return;
     }
@@ -259,41 +259,43 @@ void Recorder::record_operation(Handle operation, int state, std::size_t size) {
 }
 
 void Recorder::end(Handle handle) {
-    const bool is_operation = is_own(handle, Handle::Kind::Operation);
-    auto* const place = is_operation || is_own(handle, Handle::Kind::Step) ? find(handle) : nullptr;
+    if (handle.kind == Handle::Kind::Operation) {
+        end_operation(handle);
+    } else if (auto* const place = find(handle, Handle::Kind::Step); place != nullptr) {
+        end_step(*place, place->step[handle.step]);
+    }
+}
+
+void Recorder::end_operation(Handle operation) {
+    auto* const place = find(operation, Handle::Kind::Operation);
     if (place == nullptr) {
         return;
     }
-    if (is_operation) {
-        auto generation = place->generation.load(relaxed); // it may have been taken over since
-        if ((generation & 0xffffffU) == handle.generation &&
-            place->generation.compare_exchange_strong(generation, generation + 1, std::memory_order_release, relaxed)) {
-            pools_[handle.communicator].load(relaxed)->used.fetch_sub(1, relaxed);
-        }
-        return;
+    auto generation = place->generation.load(relaxed); // it may have been taken over since
+    if ((generation & 0xffffffU) == operation.generation &&
+        place->generation.compare_exchange_strong(generation, generation + 1, std::memory_order_release, relaxed)) {
+        pools_[operation.communicator].load(relaxed)->used.fetch_sub(1, relaxed);
     }
-    auto& slot = place->step[handle.step];
+}
+
+void Recorder::end_step(OperationSlot& operation, StepSlot& slot) {
     if (slot.number.load(relaxed) == 0) {
         return;
     }
     if (slot.since.load(relaxed) != 0) {
-        if (auto* const counter = waited_for(*place->flow.load(relaxed), slot.state.load(relaxed))) {
+        if (auto* const counter = waited_for(*operation.flow.load(relaxed), slot.state.load(relaxed))) {
             counter->fetch_add((now() - slot.since.load(relaxed)) * profile::time_sample, relaxed);
         }
     }
     slot.number.store(0, relaxed);
-    place->steps.fetch_sub(1, relaxed);
+    operation.steps.fetch_sub(1, relaxed);
 }
 
-Recorder::Pool* Recorder::pool_of(unsigned communicator) {
-    return fill(pools_[communicator]);
-}
-
-Recorder::OperationSlot* Recorder::find(Handle handle) {
+Recorder::OperationSlot* Recorder::find(Handle handle, Handle::Kind kind) {
     auto* const pool = pools_[handle.communicator].load(std::memory_order_acquire);
     auto* const place = pool == nullptr ? nullptr : pool->at(handle.slot);
     // NCCL hands back what it likes: a number that looks like a handle of a place that was never used, for one.
-    const bool is_live = place != nullptr && (handle.generation & 1U) == 1 &&
+    const bool is_live = is_own(handle, kind) && place != nullptr && (handle.generation & 1U) == 1 &&
                          (place->generation.load(relaxed) & 0xffffffU) == handle.generation &&
                          place->flow.load(relaxed) != nullptr;
     return is_live ? place : nullptr;

@@ -132,10 +132,12 @@ private:
     [[nodiscard]] bool is_own(Handle handle, Handle::Kind kind) const;
     [[nodiscard]] Handle handle(Handle::Kind kind, unsigned communicator, unsigned slot = 0,
                                 std::uint32_t generation = 0) const;
-    Pool* pool_of(unsigned communicator);
     static Place take_place(Pool& pool);
-    /// Of an operation, or of a step's operation; nullptr: it has ended, or its place was taken over.
-    OperationSlot* find(Handle handle);
+    /// Returns the place of an operation, or of a step's operation; nullptr if the handle is not this process's and of
+    /// this kind, if the operation has ended, or if its place was taken over.
+    OperationSlot* find(Handle handle, Handle::Kind kind);
+    void end_operation(Handle operation);
+    static void end_step(OperationSlot& operation, StepSlot& slot);
     profile::Flow& flow(const profile::FlowKey& key);
 
     profile::File& file_;
