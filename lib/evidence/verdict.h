@@ -56,13 +56,14 @@ std::string_view name_of(Verdict verdict);
 
 /// The quality of the evidence, best first.
 enum class Grade {
-    A, ///< bytes, queue pairs of the step's own processes, and no other job on the node
-    B, ///< bytes, and no other job on the node
-    C, ///< bytes and queue pairs; the bytes may include those of others
-    D, ///< an estimate from packets, or only the ranks' logs, or bytes of a shared node without queue pairs
+    Best, ///< A+, of a step alone: as A, and NCCL's own count of the bytes (profile=on) agrees within 5 %
+    A,    ///< bytes, queue pairs of the step's own processes, and no other job on the node
+    B,    ///< bytes, and no other job on the node
+    C,    ///< bytes and queue pairs; the bytes may include those of others
+    D,    ///< an estimate from packets, or only the ranks' logs, or bytes of a shared node without queue pairs
 };
 
-/// "A" to "D".
+/// "A+", "A" to "D".
 std::string_view name_of(Grade grade);
 
 enum class GpuDirect { On, Possible, Off, Unknown };

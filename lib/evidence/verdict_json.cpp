@@ -150,7 +150,8 @@ void fields(auto& f, Row<StepReport> /*row*/) {
     f("job", "of Slurm; null: none", [](const StepReport& r) { return r.if_job(r.job_id); });
     f("step", "of the job; null: none", [](const StepReport& r) { return r.if_job(r.step_id); });
     f("verdict", "USED, MIXED, NOT USED, IDLE or UNKNOWN", [](const StepReport& r) { return name_of(r.step.verdict); });
-    f("evidence", "A (best) to D, of the worst node", [](const StepReport& r) { return name_of(r.step.grade); });
+    f("evidence", "A (best) to D, of the worst node; A+ if NCCL's own count agrees (profile=on)",
+      [](const StepReport& r) { return name_of(r.step.grade); });
     f("share", "of the worst node that was not IDLE, 0 to 1; null: not counted",
       [](const StepReport& r) { return share_if(all_count(r.step.nodes), r.step.share); });
     f("gpu_direct", "on, possible, off or unknown", [](const StepReport& r) { return name_of(r.step.gpu_direct); });

@@ -388,6 +388,21 @@ TEST(StepVerdict, SumsUpAndTakesTheWorstGradeShareAndGpuDirect) {
     EXPECT_EQ(judge_step({good, good}, {}).gpu_direct, GpuDirect::On);
 }
 
+TEST(StepVerdict, IsBestWhereNcclsOwnCountAgrees) {
+    auto one = with_queue_pairs(node(gib, 0, "n1"), 4);
+    const auto grade = [&](std::uint64_t sent) {
+        one.communicators = {{1, "tp", 2, 1, sent / 4, 0, 0, {}, {}}, {2, "dp", 2, 1, sent / 4 * 3, 0, 0, {}, {}}};
+        return judge_step({one, one}, {}).grade;
+    };
+    EXPECT_EQ(grade(gib), Grade::Best);
+    EXPECT_EQ(name_of(grade(gib - gib / 25)), "A+") << "headers";
+    EXPECT_EQ(grade(gib - gib / 16), Grade::A) << "others' bytes, or PXN";
+    EXPECT_EQ(grade(gib + gib / 16), Grade::A);
+    EXPECT_EQ(grade(0), Grade::A);
+    one.qps = {};
+    EXPECT_EQ(grade(gib), Grade::B);
+}
+
 TEST(StepVerdict, SaysASentenceOnceAndOfWhom) {
     std::vector<NodeEvidence> nodes;
     for (const auto* const name : {"n1", "n2", "n3"}) {
