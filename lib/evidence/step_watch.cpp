@@ -37,7 +37,7 @@ std::string owner_text(const QpOwner& owner, const ProcessIdentity& process) {
 /// Returns what the ranks' profiler plugins have counted; empty without a directory.
 std::vector<profile::CommunicatorTotals> read_communicators(const std::string& path) {
     std::vector<profile::CommunicatorTotals> all;
-    for (const auto& process : profile::read_profiles(path)) {
+    for (const auto& [file, process] : profile::read_profiles(path)) {
         append(all, profile::totals_of(process));
     }
     all = profile::merged(std::move(all));

@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <set>
 #include <unistd.h>
 
 namespace rdma_nccl::profile {
@@ -93,6 +94,24 @@ std::string read_file(int directory, const std::string& name) {
     return bytes;
 }
 
+/// A file of another user's may count backwards.
+std::uint64_t difference(std::uint64_t now, std::uint64_t before) {
+    return now - std::min(now, before);
+}
+
+void subtract(FlowTotals& flow, const FlowTotals& earlier) {
+    flow.bytes = difference(flow.bytes, earlier.bytes);
+    flow.operations = difference(flow.operations, earlier.operations);
+    flow.waits = {difference(flow.waits.gpu_ns, earlier.waits.gpu_ns),
+                  difference(flow.waits.peer_ns, earlier.waits.peer_ns),
+                  difference(flow.waits.wire_ns, earlier.waits.wire_ns)};
+}
+
+/// Returns true if each rank of a communicator calls the function equally often.
+bool is_collective(Function function) {
+    return function != Function::Other && function != Function::Send && function != Function::Recv;
+}
+
 void add(CommunicatorTotals& sum, const CommunicatorTotals& other) {
     sum.processes += other.processes;
     sum.sent += other.sent;
@@ -144,17 +163,36 @@ std::vector<std::string> profiles_in(int directory) {
     return names;
 }
 
-std::vector<ProcessProfile> read_profiles(const std::string& path) {
-    const auto directory = path.empty() ? std::nullopt : open_own_directory(path);
-    std::vector<ProcessProfile> profiles;
+Profiles read_profiles(const std::string& path, uid_t owner) {
+    const auto directory = path.empty() ? std::nullopt : open_own_directory(path, owner);
+    Profiles profiles;
     auto names = directory ? profiles_in(directory->get()) : std::vector<std::string>();
     names.resize(std::min(names.size(), most_processes));
     for (const auto& name : names) {
         if (auto profile = parse_profile(read_file(directory->get(), name))) {
-            profiles.push_back(*std::move(profile));
+            profiles.emplace(name, *std::move(profile));
         }
     }
     return profiles;
+}
+
+ProcessProfile counted_since(const ProcessProfile& before, ProcessProfile now) {
+    std::map<std::uint64_t, const FlowTotals*> earlier;
+    for (const auto& flow : before.flows) {
+        earlier.emplace(flow.key.packed(), &flow);
+    }
+    for (auto& flow : now.flows) {
+        if (const auto found = earlier.find(flow.key.packed()); found != earlier.end()) {
+            subtract(flow, *found->second);
+        }
+    }
+    subtract(now.rest, before.rest);
+    now.dropped = difference(now.dropped, before.dropped);
+    for (auto& [number, communicator] : now.communicators) {
+        const auto found = before.communicators.find(number);
+        communicator.lost = difference(communicator.lost, found == before.communicators.end() ? 0 : found->second.lost);
+    }
+    return now;
 }
 
 std::vector<CommunicatorTotals> totals_of(const ProcessProfile& process) {
@@ -184,6 +222,36 @@ std::vector<CommunicatorTotals> merged(std::vector<CommunicatorTotals> totals) {
     return sums;
 }
 
+std::map<std::uint64_t, Lag> lags_of(const Profiles& profiles) {
+    using Calls = std::map<std::int32_t, std::uint64_t>; // of each rank
+    std::map<std::uint64_t, std::set<std::int32_t>> ranks;
+    std::map<std::pair<std::uint64_t, Function>, Calls> all;
+    for (const auto& [file, process] : profiles) {
+        for (const auto& [number, entry] : process.communicators) {
+            ranks[entry.id].insert(entry.rank);
+        }
+        for (const auto& flow : process.flows) {
+            const auto entry = process.communicators.find(flow.key.communicator);
+            if (flow.key.kind == FlowKind::Calls && is_collective(flow.key.function) &&
+                entry != process.communicators.end() && entry->second.id != 0) {
+                all[{entry->second.id, flow.key.function}][entry->second.rank] += flow.operations;
+            }
+        }
+    }
+    std::map<std::uint64_t, Lag> lags;
+    for (auto& [key, calls] : all) {
+        for (const auto rank : ranks[key.first]) {
+            calls.try_emplace(rank, 0); // it has not called the function at all
+        }
+        const auto [least, most] = std::ranges::minmax_element(calls, {}, &Calls::value_type::second);
+        const Lag lag{least->first, key.second, least->second, most->second - least->second};
+        if (lag.behind > 0 && lags.try_emplace(key.first, lag).first->second.behind < lag.behind) {
+            lags[key.first] = lag;
+        }
+    }
+    return lags;
+}
+
 std::string title_of(const CommunicatorTotals& totals) {
     const auto name = totals.name.empty() ? format_text("{:x}", totals.id) : totals.name;
     return totals.ranks == 0 ? name : format_text("{} ({})", name, format_count(totals.ranks, "rank"));
@@ -202,6 +270,14 @@ std::string waits_text(const CommunicatorTotals& totals) {
         parts.push_back(format_text("{} not counted", format_count(totals.lost, "operation")));
     }
     return joined(parts);
+}
+
+std::string_view name_of(Function function) {
+    return function_names.at(static_cast<std::size_t>(function));
+}
+
+std::string lag_text(const Lag& lag) {
+    return format_text("rank {} is {} {} behind", lag.rank, lag.behind, name_of(lag.function));
 }
 
 } // namespace rdma_nccl::profile

@@ -10,6 +10,8 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <sys/types.h>
+#include <unistd.h>
 #include <utility>
 #include <vector>
 
@@ -61,9 +63,15 @@ Result<ProcessProfile> parse_profile(std::string_view bytes);
 /// Returns the names of the plugin's files in an open directory.
 std::vector<std::string> profiles_in(int directory);
 
-/// Reads the plugin's files of a directory of this user's, at most `most_processes` of them; what is not one of them is
+/// By the names of their files.
+using Profiles = std::map<std::string, ProcessProfile>;
+
+/// Reads the plugin's files of a directory of `owner`'s, at most `most_processes` of them; what is not one of them is
 /// left out. Without such a directory it returns none.
-std::vector<ProcessProfile> read_profiles(const std::string& path);
+Profiles read_profiles(const std::string& path, uid_t owner = ::geteuid());
+
+/// Returns what a process has counted between two readings of its file.
+ProcessProfile counted_since(const ProcessProfile& before, ProcessProfile now);
 
 /// The longest wait of a rank's sends to one peer.
 struct SlowestPeer {
@@ -98,9 +106,28 @@ inline constexpr std::size_t most_reported = 256;
 /// Makes one of those that have the same id; those without one stay. Most bytes sent come first.
 std::vector<CommunicatorTotals> merged(std::vector<CommunicatorTotals> totals);
 
+/// A rank that has called a collective function less often than another one of its communicator. A program may be some
+/// calls ahead of the GPU, so that a few of them say little; a number that stays or grows tells who is late.
+struct Lag {
+    std::int32_t rank = 0; ///< in the communicator
+    Function function = Function::Other;
+    std::uint64_t calls = 0;  ///< that it has made
+    std::uint64_t behind = 0; ///< calls that another rank has made more, at least 1
+
+    friend bool operator==(const Lag&, const Lag&) = default;
+};
+
+/// Returns the rank that is most behind in each communicator with an id, of the ranks of these processes. Send and Recv
+/// do not count: ranks differ in them by design.
+std::map<std::uint64_t, Lag> lags_of(const Profiles& profiles);
+
 /// "tp (8 ranks)"; without a name its id, "4f1c (8 ranks)".
 std::string title_of(const CommunicatorTotals& totals);
 /// "slowest peer 3 -> 4, 71 % of the wait is for the wire, 12 operations not counted"; may be empty.
 std::string waits_text(const CommunicatorTotals& totals);
+/// "AllReduce".
+std::string_view name_of(Function function);
+/// "rank 5 is 3 AllReduce behind".
+std::string lag_text(const Lag& lag);
 
 } // namespace rdma_nccl::profile

@@ -3,15 +3,14 @@
 
 #include <fcntl.h>
 #include <sys/stat.h>
-#include <unistd.h>
 #include <utility>
 
 namespace rdma_nccl {
 
-std::optional<UniqueFd> open_own_directory(const std::string& path) {
+std::optional<UniqueFd> open_own_directory(const std::string& path, uid_t owner) {
     UniqueFd fd(::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
     struct stat status {};
-    const bool own = fd && ::fstat(fd.get(), &status) == 0 && status.st_uid == ::geteuid();
+    const bool own = fd && ::fstat(fd.get(), &status) == 0 && status.st_uid == owner;
     return own ? std::optional(std::move(fd)) : std::nullopt;
 }
 

@@ -6,11 +6,14 @@
 
 #include <optional>
 #include <string>
+#include <sys/types.h>
+#include <unistd.h>
 
 namespace rdma_nccl {
 
-/// Returns nullopt if the directory does not belong to this user any more: in /tmp another user may have replaced it.
-std::optional<UniqueFd> open_own_directory(const std::string& path);
+/// Returns nullopt if the directory does not belong to `owner`, by default this user, any more: in /tmp another user
+/// may have replaced it.
+std::optional<UniqueFd> open_own_directory(const std::string& path, uid_t owner = ::geteuid());
 
 /// Opens a regular file for reading, without following a link or waiting for a FIFO; nullopt: it is none.
 std::optional<UniqueFd> open_regular_file(int directory, const std::string& name);

@@ -39,7 +39,13 @@ public:
     Directory& operator=(Directory&&) = delete;
 
     [[nodiscard]] const std::string& path() const { return path_; }
-    [[nodiscard]] std::vector<profile::ProcessProfile> read() const { return profile::read_profiles(path_); }
+    [[nodiscard]] std::vector<profile::ProcessProfile> read() const {
+        std::vector<profile::ProcessProfile> processes;
+        for (auto& [file, process] : profile::read_profiles(path_)) {
+            processes.push_back(std::move(process));
+        }
+        return processes;
+    }
 
 private:
     std::string path_;

@@ -274,6 +274,19 @@ class Verdicts(StepsTest):
         self.assertEqual((totals["processes"], totals["sent"], totals["received"]), (4, 400 * MIB, 400 * MIB))
         self.assertEqual(self.lab.good("n02", "find", "/tmp", "/dev/shm", "-maxdepth", "1", "-name", "rdma-nccl-*"), "")
 
+    @on_each_suite
+    def test_best_grade(self):
+        """A+ where the counters are the step's own and NCCL's count agrees: real bytes by RDMA from n02 to n01, of which
+        `profiled` says that NCCL has sent them. What Soft-RoCE sends again is counted again, so the counters say which."""
+        play = 'if [ "$SLURM_PROCID" = 0 ]; then profiled 200 || exit; fi; exec "$@"'
+        done = self.step("verbs", 200, "--rdma-nccl=profile=on", "sh", "-c", play, "sh")
+        [verdict] = self.stored()
+        [totals] = verdict["communicators"]
+        counted = sum(verdict[kind]["sent"] for kind in ("rdma", "sockets"))
+        self.assertEqual(totals["sent"], 200 * MIB)
+        agrees = abs(counted - totals["sent"]) <= 0.05 * totals["sent"]
+        self.assertEqual(verdict["evidence"], "A+" if self.grade == "A" and agrees else self.grade, done.err)
+
     def test_two_steps_at_once(self):
         """On the same nodes: each queue pair is one step's, and the other did not use RDMA. How much of what went over
         sockets the first has seen depends on when they end; it says so when that makes it doubtful."""

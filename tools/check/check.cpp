@@ -12,6 +12,8 @@
 #include "tools/check/judge.h"
 #include "tools/common/command_line.h"
 #include "tools/common/print.h"
+#include "tools/common/prometheus.h"
+#include "tools/common/settings_options.h"
 
 #include <algorithm>
 #include <array>
@@ -30,7 +32,6 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr unsigned public_file = 0644;
 constexpr int exit_not_ready = 1; ///< of --prolog
 
 /// Reads the file of expectations, if there is one.
@@ -52,20 +53,11 @@ Expectations read_expectations(const Options& options, std::string_view host, Fi
     return std::move(outcome.expectations);
 }
 
-/// Replaces a file if it does not exist, is empty, or starts with `mark`; else fails with `refusal`.
-Result<void> replace_own(const std::string& path, std::string_view mark, std::string_view text,
-                         std::string_view refusal) {
-    const auto start = read_user_file(path, mark.size());
-    const bool ours = start ? start->empty() || *start == mark : start.error().os_error == ENOENT;
-    return ours ? replace_file(path, text, public_file) : fail(format_text("{} {}", printable(path, 200), refusal));
-}
-
 bool write_metrics(const Options& options, const Report& report) {
     if (options.prometheus.empty()) {
         return true;
     }
-    const auto written =
-        replace_own(options.prometheus, metrics_mark, as_prometheus(report), "holds something else; name another file");
+    const auto written = rdma_nccl::replace_metrics(options.prometheus, as_prometheus(report));
     if (!written) {
         print_error("metrics are not written: " + written.error().message);
     }

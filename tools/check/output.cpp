@@ -8,6 +8,7 @@
 #include "lib/base/text.h"
 #include "tools/check/judge.h"
 #include "tools/common/print.h"
+#include "tools/common/prometheus.h"
 
 #include <algorithm>
 #include <array>
@@ -155,46 +156,6 @@ Json schema() {
 
 namespace {
 
-// Prometheus' text format is defined in github.com/prometheus/docs, exposition_formats.md; metric names and base units
-// in its naming.md.
-
-/// One metric. HELP and TYPE appear once, before its samples.
-class Metric {
-public:
-    Metric(std::string_view name, std::string_view type, std::string_view help)
-        : name_(name), text_(format_text("# HELP {} {}\n# TYPE {} {}\n", name, help, name, type)) {}
-
-    using Labels = std::vector<std::pair<std::string_view, std::string>>;
-
-    void add(const Labels& labels, const std::string& value) {
-        std::string text;
-        for (const auto& [label, content] : labels) {
-            text += format_text("{}{}=\"{}\"", text.empty() ? "" : ",", label, escaped(content));
-        }
-        samples_ += format_text("{}{} {}\n", name_, text.empty() ? "" : "{" + text + "}", value);
-    }
-    /// Returns an empty text if there are no samples.
-    [[nodiscard]] std::string text() const { return samples_.empty() ? "" : text_ + samples_; }
-
-private:
-    static std::string escaped(const std::string& content) {
-        std::string result;
-        for (const char c : printable(content, 200)) {
-            result += c == '"' || c == '\\' ? std::string("\\") + c : std::string(1, c);
-        }
-        return result;
-    }
-    std::string name_, text_, samples_;
-};
-
-/// Returns a metric of the whole node, with one sample.
-std::string single(std::string_view name, std::string_view help, const std::string& value,
-                   const Metric::Labels& labels = {}) {
-    Metric metric(name, "gauge", help);
-    metric.add(labels, value);
-    return metric.text();
-}
-
 std::string about_checks(const Report& report) {
     Metric results("rdma_nccl_check_result", "gauge",
                    "What a check found: 0 pass, 1 warning, 2 failure, 3 could not be read, -1 left out.");
@@ -203,15 +164,15 @@ std::string about_checks(const Report& report) {
         results.add({{"check", result.id}, {"item", result.item}}, numbers.at(static_cast<std::size_t>(result.status)));
     }
     return results.text() +
-           single("rdma_nccl_node_status", "The node as a whole: 0 ok, 1 warning, 2 critical, 3 unknown.",
-                  format_text("{}", static_cast<int>(overall(report.results)))) +
-           single("rdma_nccl_check_last_run_timestamp_seconds", "When the check ended, in seconds since 1970.",
-                  format_text("{}", report.time_us / 1000000)) +
-           single("rdma_nccl_check_success", "1: the check ran to its end; 0: it did not come back in time.",
-                  report.facts != nullptr ? "1" : "0") +
-           single("rdma_nccl_check_duration_seconds", "How long the check took.",
-                  format_text("{:.3f}", report.seconds)) +
-           single("rdma_nccl_build_info", "The version of rdma-nccl.", "1", {{"version", PACKAGE_VERSION}});
+           single_metric("rdma_nccl_node_status", "The node as a whole: 0 ok, 1 warning, 2 critical, 3 unknown.",
+                         format_text("{}", static_cast<int>(overall(report.results)))) +
+           single_metric("rdma_nccl_check_last_run_timestamp_seconds", "When the check ended, in seconds since 1970.",
+                         format_text("{}", report.time_us / 1000000)) +
+           single_metric("rdma_nccl_check_success", "1: the check ran to its end; 0: it did not come back in time.",
+                         report.facts != nullptr ? "1" : "0") +
+           single_metric("rdma_nccl_check_duration_seconds", "How long the check took.",
+                         format_text("{:.3f}", report.seconds)) +
+           single_metric("rdma_nccl_build_info", "The version of rdma-nccl.", "1", {{"version", PACKAGE_VERSION}});
 }
 
 std::string about_ports(const Facts& facts) {
@@ -260,9 +221,9 @@ std::string about_ports(const Facts& facts) {
 std::string as_prometheus(const Report& report) {
     std::string text = about_checks(report);
     if (report.facts != nullptr) {
-        text +=
-            single("rdma_nccl_hcas", "RDMA devices of the node.", format_text("{}", report.facts->fabric.hcas.size())) +
-            about_ports(*report.facts);
+        text += single_metric("rdma_nccl_hcas", "RDMA devices of the node.",
+                              format_text("{}", report.facts->fabric.hcas.size())) +
+                about_ports(*report.facts);
     }
     return text;
 }

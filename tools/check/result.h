@@ -93,9 +93,6 @@ std::string as_nagios(const Report& report);
 /// Returns the worst findings on one line of at most `most` bytes: "port.count: 7 ports for NCCL, 8 expected; ...".
 std::string worst_in_short(const Report& report, std::size_t most);
 
-/// A file of as_prometheus() starts with this.
-inline constexpr std::string_view metrics_mark = "# HELP rdma_nccl_";
-
 /// Returns text for the textfile collector of Prometheus' node_exporter.
 std::string as_prometheus(const Report& report);
 

@@ -2,6 +2,7 @@
 #include "tools/common/settings_options.h"
 
 #include "lib/base/format.h"
+#include "lib/base/text.h"
 #include "lib/settings/parse.h"
 #include "lib/sys/sysroot.h"
 #include "tools/common/print.h"
@@ -46,6 +47,14 @@ int exit_code_of(const Result<int>& ended) {
 Result<std::string> read_user_file(const std::string& path, std::size_t most) {
     const auto root = SysRoot::open("/");
     return root ? root->read(path, most) : tl::unexpected(root.error());
+}
+
+Result<void> replace_own(const std::string& path, std::string_view mark, std::string_view text,
+                         std::string_view refusal) {
+    constexpr unsigned public_file = 0644;
+    const auto start = read_user_file(path, mark.size());
+    const bool ours = start ? start->empty() || *start == mark : start.error().os_error == ENOENT;
+    return ours ? replace_file(path, text, public_file) : fail(format_text("{} {}", printable(path, 200), refusal));
 }
 
 namespace {

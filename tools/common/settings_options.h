@@ -41,4 +41,8 @@ Result<Settings> settings_from(const SettingsOptions& options,
 /// Reads a file of this machine that the user may name, without --root.
 Result<std::string> read_user_file(const std::string& path, std::size_t most = std::size_t{1} << 20);
 
+/// Replaces a file if it does not exist, is empty, or starts with `mark`; else fails with `refusal`.
+Result<void> replace_own(const std::string& path, std::string_view mark, std::string_view text,
+                         std::string_view refusal);
+
 } // namespace rdma_nccl

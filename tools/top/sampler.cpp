@@ -55,8 +55,9 @@ std::string netdev_of(const Hca& hca, const Port& port) {
 
 } // namespace
 
-TopSampler::TopSampler(SysRoot root, Settings settings, std::chrono::milliseconds period)
-    : root_(std::move(root)), settings_(std::move(settings)) {
+TopSampler::TopSampler(SysRoot root, Settings settings, std::chrono::milliseconds period,
+                       std::optional<CommunicatorSampler> communicators)
+    : root_(std::move(root)), settings_(std::move(settings)), communicators_(std::move(communicators)) {
     if (!root_.is_live()) {
         return;
     }
@@ -118,6 +119,9 @@ TopSample TopSampler::next() {
             {traffic.netdevs[i], meter_->sources().netdevs[i].port, netdev != nullptr ? netdev->speed_gbps : 0});
     }
     add_owners(sample);
+    if (communicators_) {
+        communicators_->add_to(sample);
+    }
     return sample;
 }
 

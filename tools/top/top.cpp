@@ -7,6 +7,7 @@
 #include "tools/common/command_line.h"
 #include "tools/common/console.h"
 #include "tools/common/print.h"
+#include "tools/common/prometheus.h"
 #include "tools/common/settings_options.h"
 
 #include <algorithm>
@@ -28,6 +29,8 @@ struct TopOptions {
     SettingsOptions settings;
     double interval = 1;     ///< seconds
     std::uint64_t count = 0; ///< 0: until the user ends it
+    std::string job;         ///< whose communicators are shown; empty: none
+    std::string prometheus;  ///< file for metrics; empty: none
     bool once = false;       ///< one sample, as a table
     bool json = false;
 };
@@ -161,13 +164,30 @@ private:
     /// Takes samples at equal intervals, even if one took long. Skips a sample while the previous output is pending.
     void take_sample() {
         if (!console_.pending()) {
-            sample_ = sampler_.next();
+            TopSample sample = sampler_.next();
+            if (sample.step_ended) {
+                done_ = step_ended_ = true; // the last table stays
+                return;
+            }
+            sample_ = std::move(sample);
+            write_metrics();
             shown_ += sample_->seconds > 0 ? 1U : 0U;
             if (sample_->seconds > 0 || screen_) {
                 show();
             }
         }
         next_ = std::max(next_ + interval_, Clock::now() + interval_ / 2);
+    }
+
+    void write_metrics() {
+        const auto written =
+            options_.prometheus.empty() ? Result<void>() : replace_metrics(options_.prometheus, top_metrics(*sample_));
+        if (!written) {
+            screen_.reset();
+            print_error("metrics are not written: " + written.error().message);
+            exit_code_ = exit_cannot_tell;
+            done_ = true;
+        }
     }
 
     void show() {
@@ -257,7 +277,7 @@ private:
         }
         const auto size = screen_->size();
         screen_.reset();
-        if (reached_count() && sample_ && exit_code_ == exit_good) {
+        if ((reached_count() || step_ended_) && sample_ && exit_code_ == exit_good) {
             console_.lines() += joined(top_table(*sample_, {size.columns, 0}), "\n") + '\n';
             flush();
         }
@@ -275,6 +295,7 @@ private:
     std::uint64_t shown_ = 0;
     bool reads_keys_ = false;
     bool done_ = false;
+    bool step_ended_ = false;
     int ended_by_ = 0;
     int exit_code_ = exit_good;
 };
@@ -309,7 +330,15 @@ Result<int> run_top(const TopOptions& options, const Settings& settings) {
     if (!root->exists("/sys/class/net")) {
         return fail("no /sys/class/net below " + root->path() + "; name the directory that holds sys and proc");
     }
-    TopSampler sampler(std::move(*root), settings, interval_of(options));
+    std::optional<CommunicatorSampler> communicators;
+    if (!options.job.empty()) {
+        auto opened = CommunicatorSampler::open(*root, options.job);
+        if (!opened) {
+            return tl::unexpected(opened.error());
+        }
+        communicators = std::move(*opened);
+    }
+    TopSampler sampler(std::move(*root), settings, interval_of(options), std::move(communicators));
     return top_loop(sampler, options);
 }
 
@@ -327,6 +356,13 @@ void add_top_command(const Subcommand& app, int& exit_code) {
                            .range(std::uint64_t{1}, std::uint64_t{1000000000});
     command.flag("--once", options->once, "one sample, as a table").excludes(count);
     command.flag("--json", options->json, "one JSON object a line");
+    const auto job = command.option("--job", options->job, "also NCCL's communicators of this step (profile=on)")
+                         .type_name("JOB[.STEP]")
+                         .not_empty();
+    command.option("--prometheus", options->prometheus, "write the communicators' metrics to FILE at each sample")
+        .type_name("FILE")
+        .not_empty()
+        .needs(job);
     run_with_settings(command, options->settings, exit_code,
                       [options](const Settings& settings) { return run_top(*options, settings); });
 }

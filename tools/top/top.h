@@ -3,7 +3,9 @@
 #pragma once
 
 #include "lib/plan/inspect.h"
+#include "lib/profile/profile.h"
 #include "lib/settings/settings.h"
+#include "lib/slurm/step_processes.h"
 #include "lib/sys/sysroot.h"
 #include "lib/traffic/qp_owners.h"
 #include "lib/traffic/traffic.h"
@@ -15,6 +17,7 @@
 #include <optional>
 #include <string>
 #include <sys/types.h>
+#include <utility>
 #include <vector>
 
 namespace rdma_nccl {
@@ -41,6 +44,13 @@ struct TopNetdev {
     double rate_gbps = 0;
 };
 
+/// A communicator of NCCL, of the ranks on this node.
+struct TopCommunicator {
+    profile::CommunicatorTotals total; ///< since its start
+    profile::CommunicatorTotals moved; ///< in the interval; without a name and ranks if it has moved nothing
+    std::optional<profile::Lag> lag;
+};
+
 /// The traffic in an interval.
 struct TopSample {
     std::string host;
@@ -48,6 +58,9 @@ struct TopSample {
     double seconds = 0;       ///< length of the interval; 0: no earlier reading
     std::vector<TopPort> ports{};
     std::vector<TopNetdev> netdevs{};
+    std::optional<StepId> step{};                 ///< that --job names
+    std::vector<TopCommunicator> communicators{}; ///< of the step; those that have sent most first
+    bool step_ended = false;
     Bytes rdma, sockets;
     bool estimate = false;             ///< `rdma` is an estimate
     bool processes_known = false;      ///< the owners of the queue pairs could be read
@@ -83,14 +96,39 @@ std::vector<std::string> top_rows(const TopSample& sample);
 /// Returns one JSON object on one line, with a schema version.
 std::string top_json(const TopSample& sample);
 
+/// Returns the metrics of the step's communicators, and when they were read, for Prometheus. `sample` has a step. All
+/// have the step's labels: files of several steps may lie beside each other.
+std::string top_metrics(const TopSample& sample);
+
 /// Returns a rate as text like "12.34", "123", "<0.01" or "0".
 std::string gbps_text(double gbps);
+
+/// Reads what the profiler plugins of a step's processes count (profile=on) while they run.
+class CommunicatorSampler {
+public:
+    /// `job`: "12", whose newest step is meant, or "12.0". Fails if no such step runs here that this user can see, or
+    /// if it runs without profile=on.
+    static Result<CommunicatorSampler> open(const SysRoot& root, std::string_view job);
+
+    /// Adds the step, and those of its communicators that have an id, to a sample.
+    void add_to(TopSample& sample);
+
+private:
+    CommunicatorSampler(StepId step, std::string directory, uid_t owner)
+        : step_(step), directory_(std::move(directory)), owner_(owner) {}
+
+    StepId step_;
+    std::string directory_; ///< exists while the step runs
+    uid_t owner_;
+    profile::Profiles last_;
+};
 
 /// Samples the node repeatedly. Detects devices that are added or removed.
 class TopSampler {
 public:
     /// `settings` decide which ports NCCL is expected to use. `period`: the time between two samples.
-    TopSampler(SysRoot root, Settings settings, std::chrono::milliseconds period);
+    TopSampler(SysRoot root, Settings settings, std::chrono::milliseconds period,
+               std::optional<CommunicatorSampler> communicators = std::nullopt);
     ~TopSampler(); ///< does not wait for a driver
     TopSampler(const TopSampler&) = delete;
     TopSampler& operator=(const TopSampler&) = delete;
@@ -112,6 +150,7 @@ private:
     std::vector<std::string> names_; ///< of the devices found last
     NodeFacts facts_;                ///< what comes from files, and the environment
     std::optional<TrafficMeter> meter_;
+    std::optional<CommunicatorSampler> communicators_; ///< of the step that the user named
     std::shared_ptr<Owners> owners_; ///< of queue pairs, shared with the thread that reads them; only for this machine
 };
 

@@ -16,12 +16,14 @@ namespace rdma_nccl {
 
 namespace {
 
+enum class RowKind { Port, Netdev, Communicator };
+
 /// The cells of a row, used for the table and for plain lines.
 struct TopRow {
     std::string name, netdev{}, link{}, sent = "-", received = "-", use = "-", share = "-", notes{};
     /// 0: traffic; otherwise idle: 1 if traffic is expected, 2 if not
     unsigned idle = 0;
-    bool is_port = true;
+    RowKind kind = RowKind::Port;
 };
 
 std::string percent_text(double part) {
@@ -81,7 +83,7 @@ TopRow row_of(const TopPort& port, const TopSample& sample) {
 TopRow row_of(const TopNetdev& netdev, const TopSample& sample) {
     const NetdevTraffic& traffic = netdev.traffic;
     TopRow cells;
-    cells.is_port = false;
+    cells.kind = RowKind::Netdev;
     cells.name = printable(traffic.netdev, 32);
     cells.link = link_text(netdev.rate_gbps);
     fill_numbers(cells, traffic.bytes, netdev.rate_gbps, sample);
@@ -93,6 +95,20 @@ TopRow row_of(const TopNetdev& netdev, const TopSample& sample) {
     }
     add_note(cells.notes, printable(traffic.problem));
     cells.idle = traffic.bytes.most() > 0 ? 0 : 2;
+    return cells;
+}
+
+TopRow row_of(const TopCommunicator& communicator, const TopSample& sample) {
+    const auto& moved = communicator.moved;
+    TopRow cells;
+    cells.kind = RowKind::Communicator;
+    cells.name = printable(profile::title_of(communicator.total), 32);
+    cells.sent = gbps_text(sample.gbps(moved.sent));
+    cells.received = gbps_text(sample.gbps(moved.received));
+    cells.use = cells.share = "";
+    cells.notes = profile::waits_text(moved);
+    add_note(cells.notes, communicator.lag ? profile::lag_text(*communicator.lag) : "");
+    cells.idle = moved.sent + moved.received > 0 ? 0 : communicator.lag ? 1 : 2;
     return cells;
 }
 
@@ -186,15 +202,18 @@ std::string line_of(const Widths& widths, const TopRow& row) {
     return line;
 }
 
-TopRow heading(bool is_port) {
+TopRow heading(RowKind kind) {
     TopRow row;
     for (const auto& column : columns) {
         row.*column.cell = column.heading;
     }
-    if (!is_port) {
-        row.name = "INTERFACE";
+    if (kind != RowKind::Port) {
+        row.name = kind == RowKind::Netdev ? "INTERFACE" : "COMMUNICATOR";
         row.netdev = "";
         row.notes = "NOTES";
+    }
+    if (kind == RowKind::Communicator) {
+        row.link = row.use = row.share = "";
     }
     return row;
 }
@@ -218,6 +237,7 @@ std::string sum_line(std::string_view name, const Bytes& bytes, bool estimate, c
 std::vector<TopRow> rows_of(const TopSample& sample) {
     auto rows = mapped(sample.ports, [&](const TopPort& port) { return row_of(port, sample); });
     append(rows, mapped(sample.netdevs, [&](const TopNetdev& netdev) { return row_of(netdev, sample); }));
+    append(rows, mapped(sample.communicators, [&](const TopCommunicator& each) { return row_of(each, sample); }));
     return rows;
 }
 
@@ -239,9 +259,10 @@ std::vector<std::string> head_of(const TopSample& sample, std::size_t width) {
 /// ports with expected traffic. Returns the number of removed rows.
 std::size_t leave_out_idle(std::vector<TopRow>& rows, std::size_t room) {
     const std::size_t before = rows.size();
-    for (const auto& [is_port, idle] : {std::pair(false, 2U), {true, 2U}, {true, 1U}}) {
+    for (const auto& [kind, idle] : {std::pair(RowKind::Communicator, 2U), std::pair(RowKind::Netdev, 2U),
+                                     std::pair(RowKind::Port, 2U), std::pair(RowKind::Port, 1U)}) {
         for (std::size_t i = rows.size(); i > 0 && rows.size() > room; --i) {
-            if (rows[i - 1].idle == idle && rows[i - 1].is_port == is_port) {
+            if (rows[i - 1].idle == idle && rows[i - 1].kind == kind) {
                 rows.erase(rows.begin() + static_cast<std::ptrdiff_t>(i - 1));
             }
         }
@@ -251,12 +272,17 @@ std::size_t leave_out_idle(std::vector<TopRow>& rows, std::size_t room) {
 
 void add_rows(std::vector<std::string>& lines, const std::vector<TopRow>& rows, const Widths& widths) {
     for (std::size_t i = 0; i < rows.size(); ++i) {
-        if (i == 0 || rows[i].is_port != rows[i - 1].is_port) { // ports come first
+        if (i == 0 || rows[i].kind != rows[i - 1].kind) { // ports come first
             lines.emplace_back();
-            lines.push_back(line_of(widths, heading(rows[i].is_port)));
+            lines.push_back(line_of(widths, heading(rows[i].kind)));
         }
         lines.push_back(line_of(widths, rows[i]));
     }
+}
+
+std::string_view name_of(RowKind kind) {
+    constexpr std::array<std::string_view, 3> names{"port", "netdev", "comm"};
+    return names.at(static_cast<std::size_t>(kind));
 }
 
 std::string plain_line(std::string_view time, std::string_view kind, const TopRow& cells) {
@@ -285,7 +311,7 @@ std::string gbps_text(double gbps) {
 std::vector<std::string> top_table(const TopSample& sample, const ViewSize& size) {
     auto lines = head_of(sample, size.columns);
     auto rows = rows_of(sample);
-    constexpr std::size_t headings = 4; // including the blank lines above them
+    const std::size_t headings = sample.communicators.empty() ? 4 : 6; // including the blank lines above them
     std::size_t hidden = 0;
     if (size.lines > 0 && lines.size() + headings + rows.size() > size.lines) {
         const std::size_t taken = lines.size() + headings + 1;
@@ -309,7 +335,7 @@ std::vector<std::string> top_table(const TopSample& sample, const ViewSize& size
 }
 
 std::string top_heading() {
-    auto row = heading(true);
+    auto row = heading(RowKind::Port);
     row.name = "NAME";
     row.notes += " (rates in Gb/s)";
     return plain_line("TIME", "KIND", row);
@@ -320,7 +346,7 @@ std::vector<std::string> top_rows(const TopSample& sample) {
     std::vector<std::string> lines{plain_line(time, "rdma", sum_cells(sample.rdma, sample)),
                                    plain_line(time, "sockets", sum_cells(sample.sockets, sample))};
     for (const auto& row : rows_of(sample)) {
-        lines.push_back(plain_line(time, row.is_port ? "port" : "netdev", row));
+        lines.push_back(plain_line(time, name_of(row.kind), row));
     }
     return lines;
 }
@@ -360,6 +386,28 @@ Json port_json(const TopPort& port, const TopSample& sample) {
     return json;
 }
 
+Json communicator_json(const TopCommunicator& communicator, const TopSample& sample) {
+    const auto& [total, moved, lag] = communicator;
+    const auto& slowest = moved.slowest;
+    Json json{{"id", total.id}, {"name", total.name}, {"ranks", total.ranks}, {"processes", total.processes}};
+    json.update(bytes_json({moved.sent, moved.received, total.lost > 0}, sample));
+    json["total"] = {{"sent", total.sent}, {"received", total.received}, {"lost", total.lost}};
+    json["waits"] = {
+        {"gpu_ns", moved.waits.gpu_ns}, {"peer_ns", moved.waits.peer_ns}, {"wire_ns", moved.waits.wire_ns}};
+    json["slowest"] = Json();
+    if (slowest.wait_ns > 0) {
+        json["slowest"] = {{"from", slowest.from}, {"to", slowest.to}, {"wait_ns", slowest.wait_ns}};
+    }
+    json["lag"] = Json();
+    if (lag) {
+        json["lag"] = {{"rank", lag->rank},
+                       {"function", profile::name_of(lag->function)},
+                       {"calls", lag->calls},
+                       {"behind", lag->behind}};
+    }
+    return json;
+}
+
 std::string_view name_of(NetdevRole role) {
     return role == NetdevRole::Plain ? "plain" : role == NetdevRole::Ipoib ? "ipoib" : "includes rdma";
 }
@@ -378,20 +426,24 @@ Json netdev_json(const TopNetdev& netdev, const TopSample& sample) {
 
 std::string top_json(const TopSample& sample) {
     const bool moved = sample.rdma.most() + sample.sockets.most() > 0;
-    const Json json{
-        {"schema", 1},
-        {"host", sample.host},
-        {"time", wall_time_text(sample.time_us)},
-        {"seconds", sample.seconds},
-        {"rdma", bytes_json(sample.rdma, sample)},
-        {"sockets", bytes_json(sample.sockets, sample)},
-        {"rdma_share", moved ? Json(sample.share(sample.rdma)) : Json()},
-        {"estimate", sample.estimate},
-        {"ports", mapped(sample.ports, [&](const TopPort& port) { return port_json(port, sample); })},
-        {"netdevs", mapped(sample.netdevs, [&](const TopNetdev& netdev) { return netdev_json(netdev, sample); })},
-        {"processes_known", sample.processes_known},
-        {"processes_problem", sample.processes_problem},
-        {"problems", sample.problems}};
+    Json json{{"schema", 1},
+              {"host", sample.host},
+              {"time", wall_time_text(sample.time_us)},
+              {"seconds", sample.seconds},
+              {"rdma", bytes_json(sample.rdma, sample)},
+              {"sockets", bytes_json(sample.sockets, sample)},
+              {"rdma_share", moved ? Json(sample.share(sample.rdma)) : Json()},
+              {"estimate", sample.estimate},
+              {"ports", mapped(sample.ports, [&](const TopPort& port) { return port_json(port, sample); })},
+              {"netdevs", mapped(sample.netdevs, [&](const TopNetdev& netdev) { return netdev_json(netdev, sample); })},
+              {"processes_known", sample.processes_known},
+              {"processes_problem", sample.processes_problem},
+              {"problems", sample.problems}};
+    if (sample.step) {
+        json["step"] = format_text("{}.{}", sample.step->job, sample.step->step);
+        json["communicators"] =
+            mapped(sample.communicators, [&](const TopCommunicator& each) { return communicator_json(each, sample); });
+    }
     return json.dump();
 }
 

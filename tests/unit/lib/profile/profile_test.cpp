@@ -158,6 +158,52 @@ TEST(Totals, OfTheProcessesOfACommunicator) {
     EXPECT_EQ(waits_text(sums[1]), "");
 }
 
+TEST(Totals, BetweenTwoReadings) {
+    FileInMemory file;
+    file.communicator(1, 0xabc, "tp", 3);
+    auto& flow = file.flow(0, send, 1000);
+    flow.wire = 100;
+    file->communicators[1].lost = 5;
+    const auto before = file.parsed();
+    flow.bytes = 1500;
+    flow.wire = 107;
+    file->communicators[1].lost = 6;
+    file->dropped = 2;
+    file.flow(1, {FlowKind::Own, false, Function::AllReduce, 1, 2}, 20);
+    const auto moved = counted_since(before, file.parsed());
+    EXPECT_EQ(moved.dropped, 2U);
+    const auto totals = totals_of(moved);
+    ASSERT_EQ(totals.size(), 1U);
+    EXPECT_EQ(std::tuple(totals[0].sent, totals[0].received, totals[0].lost), std::tuple(500U, 20U, 1U));
+    EXPECT_EQ(totals[0].waits.wire_ns, 7U);
+    const auto backwards = totals_of(counted_since(file.parsed(), before));
+    EXPECT_TRUE(backwards.empty()) << "a file may count backwards";
+}
+
+TEST(Lags, OfTheRankThatHasCalledLeast) {
+    Profiles profiles;
+    const auto add = [&](std::int32_t rank, std::uint64_t reduces, std::uint64_t gathers, std::uint64_t sends) {
+        FileInMemory file;
+        file.communicator(1, 0xabc, "tp", rank);
+        const auto calls = [&](std::size_t place, Function function, std::uint64_t count) {
+            file.flow(place, {FlowKind::Calls, false, function, 1, 0}, 0).operations = count;
+        };
+        calls(0, Function::AllReduce, reduces);
+        calls(1, Function::Send, sends);
+        if (gathers > 0) {
+            calls(2, Function::AllGather, gathers);
+        }
+        profiles["profile." + std::to_string(rank)] = file.parsed();
+    };
+    add(0, 7, 2, 0);
+    EXPECT_TRUE(lags_of(profiles).empty());
+    add(1, 5, 3, 90);
+    EXPECT_EQ(lags_of(profiles).at(0xabc), (Lag{1, Function::AllReduce, 5, 2}));
+    EXPECT_EQ(lag_text(lags_of(profiles).at(0xabc)), "rank 1 is 2 AllReduce behind");
+    add(2, 7, 0, 0);
+    EXPECT_EQ(lags_of(profiles).at(0xabc), (Lag{2, Function::AllGather, 0, 3})) << "it has not called it at all";
+}
+
 TEST(Totals, CommunicatorsWithoutAnIdStayApart) {
     FileInMemory file;
     for (const std::uint16_t index : {std::uint16_t{1}, std::uint16_t{2}}) {

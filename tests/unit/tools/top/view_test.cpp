@@ -130,6 +130,29 @@ TEST(TopTable, StrangeBytesStayHarmless) {
     EXPECT_TRUE(Json::parse(top_json(strange)));
 }
 
+TopCommunicator communicator(std::uint64_t sent) {
+    TopCommunicator communicator;
+    communicator.total = {0xabc, "tp", 8, 2, 9 * gbit, 0, 0, {}, {}};
+    communicator.moved.sent = sent;
+    return communicator;
+}
+
+TEST(TopTable, ShowsCommunicators) {
+    auto with = sample();
+    with.communicators = {communicator(20 * gbit), communicator(0)};
+    with.communicators[0].moved.waits = {0, 1000, 1000};
+    with.communicators[0].moved.slowest = {3, 4, 2000};
+    with.communicators[0].lag = profile::Lag{5, profile::Function::AllReduce, 7, 2};
+    const auto lines = top_table(with, {});
+    EXPECT_EQ(line_with(lines, "COMMUNICATOR"),
+              "COMMUNICATOR                  SENT  RECEIVED                    NOTES");
+    EXPECT_EQ(line_with(lines, "tp (8 ranks)"),
+              "tp (8 ranks)                 10.00         0                    "
+              "slowest peer 3 -> 4, 50 % of the wait is for the wire; rank 5 is 2 AllReduce behind");
+    EXPECT_NE(line_with(top_table(with, {0, 13}), "tp (8 ranks)"), "");
+    EXPECT_EQ(top_rows(with)[6].substr(12, 30), "  comm     tp (8 ranks)     10");
+}
+
 TEST(TopRows, OneLineEach) {
     const auto lines = top_rows(sample());
     ASSERT_EQ(lines.size(), 6U);
