@@ -1,0 +1,224 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lib/nccl_ras/judge.h"
+
+#include "lib/base/format.h"
+#include "lib/base/lists.h"
+#include "lib/base/text.h"
+
+#include <algorithm>
+#include <map>
+#include <set>
+#include <tuple>
+#include <utility>
+
+namespace rdma_nccl::ras {
+
+namespace {
+
+constexpr std::size_t most_named = 8; ///< members of a lag, or lost ranks; the others are only counted
+
+/// How they are called in a sentence, in the order of function_names.
+constexpr std::array<std::string_view, function_names.size()> spoken{"broadcast", "reduce", "all-gather",
+                                                                     "reduce-scatter", "all-reduce"};
+
+/// A rank of a process, in whatever communicator.
+using Owner = std::tuple<std::string, std::int32_t, std::int32_t>;
+Owner owner_of(const Member& member) {
+    return {member.host, member.pid, member.cuda_dev};
+}
+
+using Key = std::pair<std::string_view, std::string_view>;
+Key key_of(const Communicator& communicator) {
+    return {communicator.hash, communicator.secondary};
+}
+
+bool is_settled(const Communicator& communicator) {
+    return std::ranges::all_of(communicator.ranks, &Rank::settled);
+}
+
+struct Spread {
+    std::uint64_t least = 0;
+    std::uint64_t most = 0;
+    friend bool operator==(const Spread&, const Spread&) = default;
+};
+
+Spread spread_of(const Communicator& communicator, std::size_t function) {
+    const auto count = [&](const Rank& rank) { return rank.counts.at(function); };
+    const auto [least, most] = std::ranges::minmax_element(communicator.ranks, {}, count);
+    return least == communicator.ranks.end() ? Spread() : Spread{count(*least), count(*most)};
+}
+
+/// What is found in all communicators, before chains are followed.
+class Comparison {
+public:
+    Comparison(const Report& earlier, const Report& later) {
+        std::map<Key, const Communicator*> known;
+        for (const auto& communicator : earlier.communicators) {
+            known.emplace(key_of(communicator), &communicator);
+        }
+        for (const auto& communicator : later.communicators) {
+            const auto before = known.find(key_of(communicator));
+            if (before == known.end() || !is_settled(communicator) || !is_settled(*before->second)) {
+                changing = true;
+                continue;
+            }
+            for (std::size_t i = 0; i < function_names.size(); ++i) {
+                compare(*before->second, communicator, i);
+            }
+        }
+    }
+
+    /// Drops members that themselves wait for others elsewhere. Returns false, and drops none, if all of them do.
+    bool keep_roots() {
+        auto roots = lags;
+        for (auto& lag : roots) {
+            std::erase_if(lag.members, [&](const Member& member) { return waiting_.contains(owner_of(member)); });
+        }
+        std::erase_if(roots, [](const Lag& lag) { return lag.members.empty(); });
+        if (roots.empty()) {
+            return false;
+        }
+        lags = std::move(roots);
+        return true;
+    }
+
+    std::vector<Lag> lags;
+    bool moving = false;
+    bool changing = false;
+
+private:
+    void compare(const Communicator& before, const Communicator& after, std::size_t function) {
+        const auto now = spread_of(after, function);
+        if (spread_of(before, function) != now) {
+            moving = true;
+        } else if (now.least < now.most) {
+            Lag lag{after.hash, after.size, function_names.at(function), now.least + 1, {}, 0};
+            for (const auto& rank : after.ranks) {
+                if (rank.counts.at(function) == now.least) {
+                    lag.members.push_back(rank.member);
+                } else {
+                    ++lag.waiting;
+                    waiting_.insert(owner_of(rank.member));
+                }
+            }
+            lags.push_back(std::move(lag));
+        }
+    }
+
+    std::set<Owner> waiting_;
+};
+
+std::vector<Lost> lost_in(const Report& report) {
+    std::vector<Lost> lost;
+    std::set<Owner> named; // a process is in many communicators
+    for (const auto& communicator : report.communicators) {
+        for (const auto& rank : communicator.missing) {
+            if (named.insert(owner_of(rank.member)).second) {
+                lost.push_back({communicator.hash, rank});
+            }
+        }
+    }
+    // A rank that answers but has left the communicator tells least.
+    std::ranges::stable_sort(lost, {}, [](const Lost& one) {
+        return one.rank.dead ? 0 : one.rank.unresponsive ? 1 : 2;
+    });
+    return lost;
+}
+
+State state_of(const Comparison& found, const Report& report) {
+    if (report.communicators.empty()) {
+        return State::NoCommunicator;
+    }
+    return !found.lags.empty() ? State::Lagging
+           : found.moving      ? State::Moving
+           : found.changing    ? State::Changing
+                               : State::Equal;
+}
+
+std::string_view sentence_of(State state) {
+    switch (state) {
+    case State::NoCommunicator:
+        return "NCCL has no communicator";
+    case State::Changing:
+        return "communicators are being created or destroyed";
+    case State::Moving:
+        return "NCCL's collectives move on: ranks launch new ones";
+    case State::Equal:
+        return "all ranks have launched the same collectives of NCCL: one of these is in flight, or NCCL is idle";
+    case State::Lagging:
+        break;
+    }
+    return {};
+}
+
+std::string more_of(std::size_t all) {
+    return all > most_named ? format_text("  and {} more", format_count(all - most_named, "rank")) : std::string();
+}
+
+std::string_view fate_of(const MissingRank& rank) {
+    return rank.dead           ? "is dead for NCCL's RAS"
+           : rank.unresponsive ? "does not answer NCCL's RAS"
+                               : "has left it, or has not joined it";
+}
+
+void add_lost(std::vector<std::string>& lines, const Verdict& verdict, const Describe& describe) {
+    for (std::size_t i = 0; i < std::min(verdict.lost.size(), most_named); ++i) {
+        const auto& [communicator, rank] = verdict.lost[i];
+        const auto who = describe(rank.member);
+        lines.push_back(format_text("{} of communicator {} {}", who.name, communicator, fate_of(rank)));
+        if (!who.state.empty()) {
+            lines.push_back(format_text("  its process: {}", who.state));
+        }
+    }
+    lines.push_back(more_of(verdict.lost.size()));
+}
+
+void add_lag(std::vector<std::string>& lines, const Lag& lag, const Describe& describe, std::string_view since) {
+    const auto index = std::ranges::find(function_names, lag.function) - function_names.begin();
+    const auto what = format_text("{} {} of communicator {}", spoken.at(static_cast<std::size_t>(index)), lag.operation,
+                                  lag.communicator);
+    const auto others =
+        format_text("({} of {} ranks wait{}{})", lag.waiting, lag.size, since.empty() ? "" : " ", since);
+    for (std::size_t i = 0; i < std::min(lag.members.size(), most_named); ++i) {
+        const auto who = describe(lag.members[i]);
+        lines.push_back(format_text("{} has not entered {} {}", who.name, what, others));
+        if (!who.state.empty()) {
+            lines.push_back(format_text("  its process: {}", who.state));
+        }
+    }
+    lines.push_back(more_of(lag.members.size()));
+}
+
+} // namespace
+
+Verdict judge(const Report& earlier, const Report& later) {
+    Comparison found(earlier, later);
+    Verdict verdict{.version = later.version,
+                    .state = state_of(found, later),
+                    .lost = lost_in(later),
+                    .lags = {},
+                    .circular = false};
+    verdict.circular = !found.lags.empty() && !found.keep_roots();
+    verdict.lags = std::move(found.lags);
+    return verdict;
+}
+
+Described describe(const Member& member) {
+    return {format_text("rank {} (pid {} on {})", member.rank, member.pid, member.host), {}};
+}
+
+std::vector<std::string> lines_of(const Verdict& verdict, const Describe& describe, std::string_view since) {
+    std::vector<std::string> lines;
+    add_lost(lines, verdict, describe);
+    for (const auto& lag : verdict.lags) {
+        add_lag(lines, lag, describe, since);
+    }
+    if (verdict.circular) {
+        lines.emplace_back("these ranks wait for each other: do they call collectives in different orders?");
+    }
+    lines.emplace_back(sentence_of(verdict.state));
+    std::erase(lines, std::string());
+    return lines;
+}
+
+} // namespace rdma_nccl::ras

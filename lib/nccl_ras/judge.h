@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+// Says for which ranks the others wait, from two reports of NCCL's RAS.
+#pragma once
+
+#include "lib/nccl_ras/report.h"
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace rdma_nccl::ras {
+
+/// Ranks of a communicator that have not launched a collective in which its others are, and did not do so between the
+/// two reports.
+struct Lag {
+    std::string communicator;    ///< its hash
+    std::uint32_t size = 0;      ///< of the communicator
+    std::string_view function;   ///< of function_names
+    std::uint64_t operation = 0; ///< number of the collective, of this function and communicator, from 1
+    std::vector<Member> members; ///< who has not entered it
+    std::size_t waiting = 0;     ///< ranks that have
+};
+
+/// A rank that RAS cannot ask.
+struct Lost {
+    std::string communicator;
+    MissingRank rank;
+};
+
+enum class State {
+    NoCommunicator, ///< RAS knows none
+    Changing,       ///< communicators are being created or destroyed, and nothing else stands out
+    Moving,         ///< collectives were launched between the two reports
+    Equal,          ///< all ranks have launched the same: they wait inside of it, or outside of NCCL
+    Lagging,
+};
+
+struct Verdict {
+    std::string version; ///< of NCCL
+    State state = State::NoCommunicator;
+    std::vector<Lost> lost; ///< the first to look at
+    /// Only of ranks for which others wait while they wait for nobody. If there are none, of all ranks that lag: they
+    /// wait for each other.
+    std::vector<Lag> lags;
+    bool circular = false; ///< the latter
+};
+
+/// `later` was asked for some time after `earlier`, at least twice as long as a step of the job takes. A communicator
+/// is the same if both hashes are. RAS counts what the host launches, not what the GPUs complete: equal counts do not
+/// mean that nothing hangs.
+Verdict judge(const Report& earlier, const Report& later);
+
+/// What the reader of the verdict knows better about a rank.
+struct Described {
+    std::string name;  ///< "rank 13 on n02"
+    std::string state; ///< of its process, "state S (sleeping), waits in tcp_recvmsg"; empty: not known
+};
+using Describe = std::function<Described(const Member&)>;
+
+/// "rank 13 (pid 4711 on 10.0.0.2)", without a state.
+Described describe(const Member& member);
+
+/// Returns the verdict in words. Each line is a sentence without a period; one that begins with blanks is about the
+/// line before it. `since`: how long nothing has moved, "62 s"; empty if that is not known.
+std::vector<std::string> lines_of(const Verdict& verdict, const Describe& describe, std::string_view since = "");
+
+} // namespace rdma_nccl::ras

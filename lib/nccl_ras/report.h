@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+// The report of NCCL's RAS as values (jsonWrite...() in NCCL's src/ras/client_support.cc, 2.28.7 to 2.30.7).
+#pragma once
+
+#include "lib/base/result.h"
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace rdma_nccl::ras {
+
+/// The collectives that RAS counts, as the report names them. It does not see send and receive, replays of CUDA graphs,
+/// and what copy engines or symmetric kernels do.
+inline constexpr std::array<std::string_view, 5> function_names{"Broadcast", "Reduce", "AllGather", "ReduceScatter",
+                                                                "AllReduce"};
+
+/// A rank of a communicator, and the process that has it.
+struct Member {
+    std::uint32_t rank = 0;    ///< in the communicator
+    std::string host;          ///< its IP address; printable
+    std::int32_t pid = 0;      ///< in its own PID namespace
+    std::int32_t cuda_dev = 0; ///< a process may have a rank on each of several GPUs
+
+    friend bool operator==(const Member&, const Member&) = default;
+};
+
+struct Rank {
+    Member member;
+    /// Its communicator is in use: created without an error, and nobody has begun to destroy it.
+    bool settled = false;
+    std::array<std::uint64_t, function_names.size()> counts{}; ///< collectives that the host has launched
+};
+
+/// A rank from which the report has no data.
+struct MissingRank {
+    Member member;
+    bool unresponsive = false; ///< its process does not answer
+    bool dead = false;         ///< RAS has given its process up
+};
+
+struct Communicator {
+    std::string hash;      ///< "0x9d1c"; printable
+    std::string secondary; ///< of the hosts and processes, because a hash can be there twice; printable
+    std::uint32_t size = 0;
+    std::vector<Rank> ranks;
+    std::vector<MissingRank> missing;
+};
+
+struct Report {
+    std::string version; ///< of the NCCL that answered, "2.30.7"; printable
+    std::vector<Communicator> communicators;
+    std::uint32_t timeouts = 0; ///< processes from which RAS got nothing in time
+};
+
+/// The largest report that is read: 64,000 ranks of communicators.
+inline constexpr std::size_t most_report_bytes = std::size_t{32} << 20;
+
+/// Parses a report. Fails if it is none, is too large, or lacks what is needed to tell ranks apart. Counts of functions
+/// that are not in `function_names` are left out.
+Result<Report> parse_report(std::string_view text);
+
+} // namespace rdma_nccl::ras
