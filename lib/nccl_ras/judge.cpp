@@ -15,8 +15,6 @@ namespace rdma_nccl::ras {
 
 namespace {
 
-constexpr std::size_t most_named = 8; ///< members of a lag, or lost ranks; the others are only counted
-
 /// How they are called in a sentence, in the order of function_names.
 constexpr std::array<std::string_view, function_names.size()> spoken{"broadcast", "reduce", "all-gather",
                                                                      "reduce-scatter", "all-reduce"};
@@ -151,42 +149,17 @@ std::string_view sentence_of(State state) {
     return {};
 }
 
-std::string more_of(std::size_t all) {
-    return all > most_named ? format_text("  and {} more", format_count(all - most_named, "rank")) : std::string();
-}
-
 std::string_view fate_of(const MissingRank& rank) {
     return rank.dead           ? "is dead for NCCL's RAS"
            : rank.unresponsive ? "does not answer NCCL's RAS"
-                               : "has left it, or has not joined it";
+                               : "has left or not joined";
 }
 
-void add_lost(std::vector<std::string>& lines, const Verdict& verdict, const Describe& describe) {
-    for (std::size_t i = 0; i < std::min(verdict.lost.size(), most_named); ++i) {
-        const auto& [communicator, rank] = verdict.lost[i];
-        const auto who = describe(rank.member);
-        lines.push_back(format_text("{} of communicator {} {}", who.name, communicator, fate_of(rank)));
-        if (!who.state.empty()) {
-            lines.push_back(format_text("  its process: {}", who.state));
-        }
-    }
-    lines.push_back(more_of(verdict.lost.size()));
-}
-
-void add_lag(std::vector<std::string>& lines, const Lag& lag, const Describe& describe, std::string_view since) {
+std::string text_of(const Lag& lag, std::string_view since) {
     const auto index = std::ranges::find(function_names, lag.function) - function_names.begin();
-    const auto what = format_text("{} {} of communicator {}", spoken.at(static_cast<std::size_t>(index)), lag.operation,
-                                  lag.communicator);
-    const auto others =
-        format_text("({} of {} ranks wait{}{})", lag.waiting, lag.size, since.empty() ? "" : " ", since);
-    for (std::size_t i = 0; i < std::min(lag.members.size(), most_named); ++i) {
-        const auto who = describe(lag.members[i]);
-        lines.push_back(format_text("{} has not entered {} {}", who.name, what, others));
-        if (!who.state.empty()) {
-            lines.push_back(format_text("  its process: {}", who.state));
-        }
-    }
-    lines.push_back(more_of(lag.members.size()));
+    return format_text("has not entered {} {} of communicator {} ({} of {} ranks wait{}{})",
+                       spoken.at(static_cast<std::size_t>(index)), lag.operation, lag.communicator, lag.waiting,
+                       lag.size, since.empty() ? "" : " ", since);
 }
 
 } // namespace
@@ -203,21 +176,40 @@ Verdict judge(const Report& earlier, const Report& later) {
     return verdict;
 }
 
+std::vector<Named> named_in(const Verdict& verdict, std::string_view since) {
+    auto named = mapped(verdict.lost, [](const Lost& lost) {
+        return Named{lost.rank.member, format_text("{} (communicator {})", fate_of(lost.rank), lost.communicator)};
+    });
+    for (const auto& lag : verdict.lags) {
+        const auto what = text_of(lag, since);
+        append(named, mapped(lag.members, [&](const Member& member) { return Named{member, what}; }));
+    }
+    return named;
+}
+
 Described describe(const Member& member) {
     return {format_text("rank {} (pid {} on {})", member.rank, member.pid, member.host), {}};
 }
 
 std::vector<std::string> lines_of(const Verdict& verdict, const Describe& describe, std::string_view since) {
     std::vector<std::string> lines;
-    add_lost(lines, verdict, describe);
-    for (const auto& lag : verdict.lags) {
-        add_lag(lines, lag, describe, since);
+    const auto named = named_in(verdict, since);
+    for (std::size_t i = 0; i < std::min(named.size(), most_named); ++i) {
+        const auto who = describe(named[i].member);
+        lines.push_back(who.name + " " + named[i].what);
+        if (!who.state.empty()) {
+            lines.push_back("  its process: " + who.state);
+        }
+    }
+    if (named.size() > most_named) {
+        lines.push_back(format_text("  and {} more", named.size() - most_named));
     }
     if (verdict.circular) {
         lines.emplace_back("these ranks wait for each other: do they call collectives in different orders?");
     }
-    lines.emplace_back(sentence_of(verdict.state));
-    std::erase(lines, std::string());
+    if (verdict.state != State::Lagging) {
+        lines.emplace_back(sentence_of(verdict.state));
+    }
     return lines;
 }
 

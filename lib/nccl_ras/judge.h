@@ -53,6 +53,18 @@ struct Verdict {
 /// mean that nothing hangs.
 Verdict judge(const Report& earlier, const Report& later);
 
+/// A rank that the verdict names, and what about it.
+struct Named {
+    Member member;
+    std::string what; ///< "has not entered all-reduce 4711 of communicator 0xab (15 of 16 ranks wait 62 s)"
+};
+
+/// Returns lost ranks first. `since`: how long nothing has moved, "62 s"; empty if that is not known.
+std::vector<Named> named_in(const Verdict& verdict, std::string_view since = "");
+
+/// Readers get no more than so many names.
+inline constexpr std::size_t most_named = 16;
+
 /// What the reader of the verdict knows better about a rank.
 struct Described {
     std::string name;  ///< "rank 13 on n02"
@@ -63,8 +75,8 @@ using Describe = std::function<Described(const Member&)>;
 /// "rank 13 (pid 4711 on 10.0.0.2)", without a state.
 Described describe(const Member& member);
 
-/// Returns the verdict in words. Each line is a sentence without a period; one that begins with blanks is about the
-/// line before it. `since`: how long nothing has moved, "62 s"; empty if that is not known.
+/// Returns the verdict in words. Each line is a sentence without a period; one that begins with blanks is about those
+/// before it.
 std::vector<std::string> lines_of(const Verdict& verdict, const Describe& describe, std::string_view since = "");
 
 } // namespace rdma_nccl::ras

@@ -97,6 +97,10 @@ std::optional<IpAddress> local_address(int socket) {
     return address_of(reinterpret_cast<const sockaddr*>(&storage));
 }
 
+bool is_local(const IpAddress& address) {
+    return !address.is_zero() && bound_socket(socket_address(address, 0), SOCK_DGRAM).has_value();
+}
+
 Result<UniqueFd> start_connection(const IpAddress& address, std::uint16_t port) {
     const auto peer = socket_address(address, port);
     UniqueFd socket = new_socket(peer.storage.ss_family);

@@ -39,6 +39,9 @@ std::uint16_t local_port(int socket);
 /// Returns the address to which the socket is bound, of this host.
 std::optional<IpAddress> local_address(int socket);
 
+/// Returns true for an address of this host.
+bool is_local(const IpAddress& address);
+
 /// Starts a connection: the socket is writable once it is connected or has failed. Fails at once without a route.
 Result<UniqueFd> start_connection(const IpAddress& address, std::uint16_t port);
 

@@ -263,7 +263,8 @@ private:
             ender.on_failure(now()); // nothing may outlive the launcher
         }
     }
-    void obey(const ShowStacks& /*order*/) { hang_watch_.start_stacks(); }
+    void obey(const ShowStacks& /*order*/) { hang_watch_.explain(); }
+    void obey(const Laggard& order) { hang_watch_.name(order); }
 
     [[nodiscard]] std::optional<Time> deadline() const {
         auto first = earlier(earlier(ender.deadline(), control.deadline()), signals_.deadline());

@@ -3,10 +3,14 @@
 #pragma once
 
 #include "lib/base/format.h"
+#include "lib/base/lists.h"
+#include "lib/base/text.h"
 #include "tools/common/print.h"
 #include "tools/common/process.h"
+#include "tools/common/process_state.h"
 #include "tools/run/failure/events.h"
 #include "tools/run/failure/hang.h"
+#include "tools/run/failure/laggards.h"
 #include "tools/run/job.h"
 #include "tools/run/output/files.h"
 #include "tools/run/output/output.h"
@@ -284,7 +288,7 @@ private:
     unsigned repeated_end_signals_ = 0;
 };
 
-/// Reports this node's activity, and prints stacks when the job hangs.
+/// Reports this node's activity. When the job hangs, prints stacks, and, on node 0, what NCCL's RAS says.
 class HangWatch {
 public:
     using Time = Control::Time;
@@ -298,12 +302,24 @@ public:
         }
     }
 
-    /// Does nothing while stacks are being read.
-    void start_stacks() {
+    /// Starts to find out where the ranks are. Does nothing while it does so.
+    void explain() {
         if (!stacks_.valid()) {
             stacks_ = std::async(std::launch::async, [&job = job_.job, pids = job_.processes.running_pids()] {
                 return read_stacks(job.root, pids, job.environment, std::chrono::seconds(10));
             });
+        }
+        if (job_.plan.node_rank.value == 0) {
+            ras_.start(ras_address(job_.plan, job_.job.worker, job_.job.environment));
+        }
+    }
+
+    /// Says which rank of this node others wait for, if it is one of this node.
+    void name(const Laggard& laggard) {
+        const auto found = find_process(job_.job.root, job_.pids, laggard.host, laggard.pid);
+        if (found) {
+            job_.say(format_text("{} {}; pid {}: {}", name_of(found->local_rank), laggard.what, found->pid,
+                                 kernel_state(job_.job.root, found->pid)));
         }
     }
 
@@ -312,7 +328,10 @@ public:
         const bool read = stacks_.valid() && stacks_.wait_for(std::chrono::seconds(0)) == std::future_status::ready;
         for (const auto& stack : read ? stacks_.get() : std::vector<ProcessStack>()) {
             const auto rank = std::ranges::find(job_.pids, stack.pid) - job_.pids.begin();
-            job_.say(stack_text(stack, format_text("rank {} on {}", job_.plan.first_rank() + rank, job_.job.node)));
+            job_.say(stack_text(stack, name_of(static_cast<std::size_t>(rank))));
+        }
+        if (const auto answer = ras_.take()) {
+            report(*answer);
         }
         if (probe_ && time >= next_sample_) {
             next_sample_ = time + sample_interval;
@@ -333,14 +352,34 @@ public:
         if (probe_) {
             first = next_sample_;
         }
-        return stacks_.valid() ? earlier(first, std::chrono::steady_clock::now() + stack_interval) : first;
+        const bool waits = stacks_.valid() || ras_.is_open();
+        return waits ? earlier(first, std::chrono::steady_clock::now() + stack_interval) : first;
     }
 
 private:
+    [[nodiscard]] std::string name_of(std::size_t local_rank) const {
+        return format_text("rank {} on {}", job_.plan.first_rank() + local_rank, job_.job.node);
+    }
+
+    void report(const Result<ras::Verdict>& answer) {
+        const auto since = format_text("{} s", job_.job.options.hang_after.value_or(std::chrono::seconds(0)).count());
+        if (answer) {
+            job_.say("NCCL's RAS: " + joined(ras::lines_of(*answer, ras::describe, since), "\n  "));
+        } else {
+            job_.say("which rank lags is not known: " + answer.error().message);
+        }
+        auto named = answer ? ras::named_in(*answer, since) : std::vector<ras::Named>();
+        named.resize(std::min(named.size(), ras::most_named));
+        job_.control.report_hang_explained(mapped(named, [](const ras::Named& one) {
+            return Laggard{one.member.host, one.member.pid, one.what};
+        }));
+    }
+
     JobState& job_;
     std::optional<ActivityProbe> probe_;
     Time next_sample_{};
     std::future<std::vector<ProcessStack>> stacks_; ///< valid while they are being read
+    RasQuestion ras_;
     bool end_after_stacks_ = false;
 };
 

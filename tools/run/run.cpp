@@ -240,6 +240,10 @@ int plan_and_run(const Options& options, const Environment& environment) {
             .root = *root,
             .node = own_node_name(),
             .find_devices = [&] { return find_devices(*root, environment, ranks); }};
+    if (options.hang_after) {
+        const auto range = default_port_range(read_ephemeral_range(*root));
+        job.worker.ras_ports = ras_ports(environment, plan->master_port.value, range);
+    }
     if (options.dry_run != DryRun::Off) {
         return print_dry_run(std::move(job));
     }

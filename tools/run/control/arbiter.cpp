@@ -69,14 +69,22 @@ void Arbiter::on_absent(unsigned node, bool absent) {
     }
 }
 
-void Arbiter::on_hang(const std::string& why, bool end_it) {
+void Arbiter::on_hang() {
+    if (!finished_ && !ending_) {
+        orders_.emplace_back(ShowStacks{});
+    }
+}
+
+void Arbiter::on_hang_explained(std::vector<Laggard> laggards, const std::optional<std::string>& end_for) {
     if (finished_ || ending_) {
         return;
     }
-    orders_.emplace_back(ShowStacks{});
-    if (end_it) {
-        end_reasons_.push_back(why);
-        end(lost_code, why);
+    for (auto& laggard : laggards) {
+        orders_.emplace_back(std::move(laggard));
+    }
+    if (end_for) {
+        end_reasons_.push_back(*end_for);
+        end(lost_code, *end_for);
     }
 }
 

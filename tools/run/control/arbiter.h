@@ -18,7 +18,7 @@
 namespace rdma_nccl::run {
 
 /// An order to every launcher of the world.
-using Order = std::variant<EndRanks, SignalCount, Restart, Finish, ShowStacks>;
+using Order = std::variant<EndRanks, SignalCount, Restart, Finish, ShowStacks, Laggard>;
 
 struct ArbiterRules {
     unsigned nodes = 1;
@@ -50,8 +50,11 @@ public:
     /// The launcher of a node has not connected so far (`absent`), or has connected now. An absent node is not waited
     /// for, but its ranks may be running.
     void on_absent(unsigned node, bool absent = true);
-    /// The job hangs. All nodes show stacks; if `end` is true, the job ends.
-    void on_hang(const std::string& why, bool end);
+    /// The job hangs: all nodes show stacks.
+    void on_hang();
+    /// What NCCL's RAS knows about it is known, or will not be: all nodes hear of it. Ends the job, if there is `end`,
+    /// for this reason.
+    void on_hang_explained(std::vector<Laggard> laggards, const std::optional<std::string>& end);
 
     /// Returns the new orders, in order, each once.
     std::vector<Order> take_orders() { return std::exchange(orders_, {}); }

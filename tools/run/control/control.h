@@ -91,6 +91,8 @@ public:
     virtual void report_signal(const SignalCount& count) { arbiter_.on_signal(0, count); }
     /// For the hang watch: whether something moved since the last call.
     virtual void report_activity(bool moved) = 0;
+    /// After ShowStacks, on node 0: what NCCL's RAS has said, maybe nothing. A job that ends when it hangs ends now.
+    virtual void report_hang_explained(std::vector<Laggard> /*laggards*/) {}
     /// This node cannot continue. Informs the others before this launcher exits.
     void report_node_lost(const std::string& why) { arbiter_.on_lost(0, why); }
 

@@ -63,6 +63,9 @@ public:
     }
 
     void report_activity(bool moved) override { judge_hang(0, moved); }
+    void report_hang_explained(std::vector<Laggard> laggards) override {
+        arbiter_.on_hang_explained(std::move(laggards), settings_.ends_hanging_job ? hang_ : std::nullopt);
+    }
     [[nodiscard]] const Arbiter* arbiter() const override { return &arbiter_; }
 
     std::vector<Order> process(Time now) override {
@@ -178,10 +181,10 @@ private:
     void judge_hang(unsigned node, bool moved) {
         const auto now = Clock::now();
         if (hang_judge_ && hang_judge_->on_sample(node, moved, now)) {
-            const auto why = format_text("the job hangs: nothing has moved on any node for {} s",
-                                         in_seconds(hang_judge_->idle_time(now)));
-            warnings_.push_back(why);
-            arbiter_.on_hang(why, settings_.ends_hanging_job);
+            hang_ = format_text("the job hangs: nothing has moved on any node for {} s",
+                                in_seconds(hang_judge_->idle_time(now)));
+            warnings_.push_back(*hang_);
+            arbiter_.on_hang();
         }
     }
 
@@ -259,6 +262,7 @@ private:
     Time start_ = Clock::now();
     unsigned nodes_;
     std::optional<HangJudge> hang_judge_;
+    std::optional<std::string> hang_;        ///< the last one, in words
     std::optional<Coordinator> coordinator_; ///< absent: this node is not connected to others
     std::unordered_map<int, Peer> peers_;    ///< by worker
     std::map<unsigned, int> workers_;        ///< by node: the last one that connected; it may be lost

@@ -164,8 +164,24 @@ struct ShowStacks {
 };
 void fields(auto& /*f*/, Is<ShowStacks> auto& /*m*/) {}
 
+/// A process for which the others wait, by NCCL's RAS: the node that has it says which of its ranks that is.
+struct Laggard {
+    static constexpr std::string_view message_name = "laggard";
+    std::string host;     ///< an IP address of the node
+    std::int32_t pid = 0; ///< in its own PID namespace
+    std::string what;     ///< for users: "has not entered all-reduce 7 of communicator 0xab (3 of 4 ranks wait 60 s)"
+
+    friend bool operator==(const Laggard&, const Laggard&) = default;
+};
+void fields(auto& f, Is<Laggard> auto& m) {
+    f("host", m.host);
+    f("pid", m.pid);
+    f("what", m.what);
+    f.check(m.pid > 0);
+}
+
 using ControlMessage = std::variant<Hello, FailureNotice, Ended, SignalCount, Alive, Welcome, Refused, EndRanks,
-                                    Restart, Finish, ShowStacks>;
+                                    Restart, Finish, ShowStacks, Laggard>;
 
 /// No message is longer: JSON encodes a byte in at most six bytes, and the texts of a failure are shortened().
 inline constexpr std::size_t most_control_line = std::size_t{256} << 10;

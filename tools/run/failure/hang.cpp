@@ -8,6 +8,7 @@
 #include "lib/sys/signal_fd.h"
 #include "lib/traffic/traffic.h"
 #include "tools/common/process.h"
+#include "tools/common/process_state.h"
 
 #include <algorithm>
 #include <condition_variable>
@@ -96,29 +97,15 @@ std::string finish_reader(CapturedProcess& reader, std::chrono::milliseconds lim
                               : format_text("ended by signal {}", WTERMSIG(*status));
 }
 
-std::string field_of(std::string_view status, std::string_view name) {
-    for (const auto line : split(status, '\n')) {
-        const auto [key, value] = split_once(line, ':');
-        if (key == name) {
-            return std::string(trim(value.value_or("")));
-        }
-    }
-    return {};
-}
-
-std::string status_field(const SysRoot& root, pid_t pid, std::string_view name) {
-    return field_of(root.read(format_text("/proc/{}/status", pid), 16 << 10).value_or(""), name);
-}
-
 /// Returns the number of PID namespaces from that of /proc down to the process's own.
 std::size_t pid_namespaces(const SysRoot& root, pid_t pid) {
-    return split_words(status_field(root, pid, "NSpid")).size();
+    return split_words(process_field(root, pid, "NSpid")).size();
 }
 
 /// Returns the children of a process that has one thread, the first one first.
 std::vector<pid_t> children_of(const SysRoot& root, pid_t pid) {
     std::vector<pid_t> children;
-    if (status_field(root, pid, "Threads") == "1") {
+    if (process_field(root, pid, "Threads") == "1") {
         const auto text = root.read(format_text("/proc/{0}/task/{0}/children", pid)).value_or("");
         for (const auto word : split_words(text)) {
             children.push_back(parse_number<pid_t>(word).value_or(0));
@@ -275,38 +262,13 @@ pid_t program_of(const SysRoot& root, pid_t rank) {
         if (pid_namespaces(root, child) > outside) {
             // Process 1 of bubblewrap's namespace is its own. It starts the program, and gets the orphans (do_init() in
             // bubblewrap.c).
-            const bool own = status_field(root, child, "Name") == status_field(root, starter, "Name");
+            const bool own = process_field(root, child, "Name") == process_field(root, starter, "Name");
             const auto inside = own ? children_of(root, child) : std::vector<pid_t>();
             return inside.empty() ? child : inside.front();
         }
         starter = child;
     }
     return rank;
-}
-
-std::string kernel_state(const SysRoot& root, pid_t pid) {
-    const auto read = [&](const char* name) {
-        return root.read(format_text("/proc/{}/{}", pid, name), 16 << 10).value_or("");
-    };
-    const auto status = read("status");
-    if (status.empty()) {
-        return "is gone";
-    }
-    auto text = format_text("state {}, {} threads", printable(field_of(status, "State")),
-                            printable(field_of(status, "Threads")));
-    if (const auto wchan = read("wchan"); !wchan.empty() && wchan != "0") {
-        text += ", waits in " + printable(wchan);
-    }
-    if (const auto call = read("syscall"); !call.empty() && call != "running") {
-        text += ", system call " + printable(split(call, ' ').front());
-    }
-    std::string frames;
-    const auto stack = read("stack"); // only root may read it
-    for (const auto line : split(stack, '\n')) {
-        const auto words = split_words(line);
-        frames += words.empty() ? "" : (frames.empty() ? "" : " < ") + printable(words.back());
-    }
-    return frames.empty() ? text : text + ", kernel stack " + frames;
 }
 
 std::vector<ProcessStack> read_stacks(const SysRoot& root, std::span<const pid_t> pids, const Environment& environment,

@@ -98,10 +98,6 @@ struct ProcessStack {
     std::string problem; ///< "did not end within 20 s", "ended with code 1"; else empty
 };
 
-/// Returns what the kernel reports about a process: /proc/PID/status and wchan, and syscall and stack if they are
-/// readable.
-std::string kernel_state(const SysRoot& root, pid_t pid);
-
 /// Reads the stacks of these ranks' programs, all at the same time, and returns them in the order of `pids`. Takes at
 /// most `limit`, and then kills the programs that read them. May be called in a thread of its own, even if another
 /// thread waits for all children.

@@ -4,6 +4,7 @@
 #include "lib/base/format.h"
 #include "lib/base/lists.h"
 #include "lib/base/text.h"
+#include "lib/nccl_ras/client.h"
 
 #include <algorithm>
 
@@ -108,7 +109,19 @@ Variables worker_variables(const WorldPlan& plan, const Options& options, unsign
         "OMP_NUM_THREADS",
         std::to_string(settings.placed != nullptr ? settings.placed->placement.ranks.at(local_rank).threads() : share));
     set_default("JAX_LOCAL_DEVICE_IDS", visible_number(local_rank, options));
+    if (settings.ras_ports.front() != 0) {
+        set_default("NCCL_RAS_ADDR", ras_address(plan, settings, base));
+    }
     return variables;
+}
+
+std::string ras_address(const WorldPlan& plan, const WorkerSettings& settings, const Environment& base) {
+    const auto [port, other] = settings.ras_ports;
+    if (const auto users = base.get("NCCL_RAS_ADDR"); users || port == 0) {
+        return users.value_or(std::string(ras::default_address));
+    }
+    // "localhost" would be [::1] on some nodes.
+    return format_text("127.0.0.1:{}", port == plan.master_port.value ? other : port);
 }
 
 std::vector<std::string> worker_environment(const WorldPlan& plan, const Options& options, unsigned local_rank,

@@ -49,7 +49,10 @@ public:
                   play(answers);
               }
           }) {}
-    ~FakeRas() { thread_.join(); }
+    ~FakeRas() {
+        stop_listening(listener_.get()); // for a connection that did not come
+        thread_.join();
+    }
     FakeRas(const FakeRas&) = delete;
     FakeRas& operator=(const FakeRas&) = delete;
 

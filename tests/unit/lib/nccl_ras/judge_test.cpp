@@ -95,20 +95,20 @@ TEST(RasJudge, NamesLostRanksFirstAndEachOnce) {
         communicator_json("0xcd", {{.rank = 0}}, {{.rank = 4, .dead = true}})};
     const auto found = lines(communicators);
     ASSERT_EQ(found.size(), 4U);
-    EXPECT_EQ(found[0], "rank 4 (pid 2004 on 10.0.0.2) of communicator 0xab is dead for NCCL's RAS");
-    EXPECT_EQ(found[1], "rank 3 (pid 2003 on 10.0.0.2) of communicator 0xab does not answer NCCL's RAS");
-    EXPECT_EQ(found[2], "rank 2 (pid 2002 on 10.0.0.2) of communicator 0xab has left it, or has not joined it");
+    EXPECT_EQ(found[0], "rank 4 (pid 2004 on 10.0.0.2) is dead for NCCL's RAS (communicator 0xab)");
+    EXPECT_EQ(found[1], "rank 3 (pid 2003 on 10.0.0.2) does not answer NCCL's RAS (communicator 0xab)");
+    EXPECT_EQ(found[2], "rank 2 (pid 2002 on 10.0.0.2) has left or not joined (communicator 0xab)");
     EXPECT_TRUE(found[3].starts_with("rank 1 (pid 1001")) << found[3];
 }
 
 TEST(RasJudge, NamesAFewAndCountsTheOthers) {
     std::vector<EmulatedRank> ranks{{.rank = 0, .all_reduce = 1}};
-    for (unsigned rank = 1; rank <= 10; ++rank) {
+    for (unsigned rank = 1; rank <= most_named + 2; ++rank) {
         ranks.push_back({.rank = rank});
     }
     const auto found = lines({communicator_json("0xab", ranks)});
-    ASSERT_EQ(found.size(), 9U);
-    EXPECT_EQ(found.back(), "  and 2 ranks more");
+    ASSERT_EQ(found.size(), most_named + 1);
+    EXPECT_EQ(found.back(), "  and 2 more");
 }
 
 } // namespace

@@ -57,7 +57,8 @@ TEST(RunControlMessage, EachComesBackAsItWas) {
                                        EndRanks{1, "rank 3 failed"},
                                        Restart{2, 12003},
                                        Finish{139},
-                                       ShowStacks{}};
+                                       ShowStacks{},
+                                       Laggard{"10.0.0.1", 4711, "has not entered all-reduce 7"}};
     for (const auto& message : messages) {
         const auto text = write_message(message);
         EXPECT_EQ(text.find('\n'), std::string::npos);

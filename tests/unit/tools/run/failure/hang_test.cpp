@@ -2,6 +2,7 @@
 #include "tools/run/failure/hang.h"
 
 #include "tests/unit/tree.h"
+#include "tools/common/process_state.h"
 
 #include <chrono>
 #include <csignal>
