@@ -6,6 +6,7 @@
 #include "tools/check/image.h"
 #include "tools/check/result.h"
 #include "tools/gids/gids.h"
+#include "tools/hang/hang.h"
 #include "tools/pairs/output.h"
 #include "tools/run/failure/report.h"
 #include "tools/topo/topo.h"
@@ -40,6 +41,7 @@ TEST(Schemas, AreInDoc) {
     expect_in_doc("gids", "rdma-nccl gids --json", gids_schema());
     expect_in_doc("topo", "rdma-nccl topo --json", topo_schema());
     expect_in_doc("check", "rdma-nccl check --json", check::schema());
+    expect_in_doc("hang", "rdma-nccl hang --json", hang::schema());
     expect_in_doc("image", "rdma-nccl check --image --json", check::image_schema());
     expect_in_doc("pairs", "rdma-nccl pairs --json", pairs::json_schema());
     expect_in_doc("bench", "rdma-nccl bench --json", bench::json_schema());
