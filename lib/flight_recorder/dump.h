@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a rank's file of PyTorch's flight recorder says about the collectives of its process groups
+// (torch/csrc/distributed/c10d/FlightRecorder*.hpp, versions 2.1 to 2.10).
+#pragma once
+
+#include "lib/base/result.h"
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace rdma_nccl::flight_recorder {
+
+/// How far a collective has come on a rank.
+enum class CollectiveState : std::uint8_t {
+    Scheduled, ///< on the GPU's stream, where earlier work runs
+    Started,
+    Completed,
+};
+
+/// A collective of a process group, as one rank has called it. All texts are printable.
+struct Collective {
+    std::uint64_t sequence = 0; ///< in its process group, from 1; the same on all ranks
+    std::string name;           ///< "all_reduce"
+    CollectiveState state = CollectiveState::Scheduled;
+    std::uint64_t elements = 0; ///< of all inputs
+    std::string sizes{};        ///< of the inputs: "[1024, 2]", and the number of the others
+    std::string type{};         ///< of the first input: "Float"
+
+    friend bool operator==(const Collective&, const Collective&) = default;
+};
+
+/// The last collectives of a process group that a rank has called, started and completed, by their sequence; 0: none.
+struct Progress {
+    std::uint64_t enqueued = 0;
+    std::uint64_t started = 0;
+    std::uint64_t completed = 0;
+
+    friend bool operator==(const Progress&, const Progress&) = default;
+};
+
+/// A process group as one of its ranks sees it.
+struct ProcessGroup {
+    std::string name;        ///< the same on all ranks
+    std::string description; ///< the user's: "dp"; may be empty
+    std::uint32_t ranks = 0; ///< 0: not known
+    Progress progress;
+    std::optional<Collective> pending; ///< the oldest that has not completed
+
+    friend bool operator==(const ProcessGroup&, const ProcessGroup&) = default;
+};
+
+inline constexpr std::size_t most_groups = 64; ///< of a rank
+
+/// One rank's file.
+struct Dump {
+    std::string version; ///< of its layout: "2.10"
+    std::uint32_t rank = 0;
+    std::vector<ProcessGroup> groups; ///< without those about which it says nothing
+
+    friend bool operator==(const Dump&, const Dump&) = default;
+};
+
+/// Parses a file. Fails if it is none of the recorder's, or beyond the limits of pickle.h. Entries that make no sense
+/// are left out; sends and receives are, too. `rank` is not in the file.
+Result<Dump> parse_dump(std::string_view bytes, std::uint32_t rank = 0);
+
+} // namespace rdma_nccl::flight_recorder
