@@ -236,6 +236,8 @@ constexpr auto keys = std::to_array<SettingsKey>({
     {"verify", "summary, off, full", "say at the end whether RDMA was used", set_word<&Settings::verify, verify_words>},
     {"profile", "off, on", "count bytes by communicator and peer, with NCCL's profiler plugin",
      set_switch<&Settings::profile>},
+    {"recorder", "off, on", "record collectives with PyTorch's flight recorder, for the report of a hang",
+     set_switch<&Settings::recorder>},
     {"verify_dir", "none, DIR",
      "directory where srun writes the result of verify as JOB.STEP.json; users must be able to write there",
      set_directory<&Settings::verify_dir>, true},

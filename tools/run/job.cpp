@@ -61,8 +61,8 @@ public:
         report_problems();
         if (const auto* const arbiter = control.arbiter()) {
             // Through the output's thread: a console that accepts nothing must not delay the end.
-            for (const auto& text :
-                 report_end({code, arbiter->failures(), arbiter->end_reasons()}, job.options.report_file)) {
+            for (const auto& text : report_end({code, arbiter->failures(), arbiter->end_reasons(), arbiter->dumps()},
+                                               job.options.report_file)) {
                 say(text);
             }
         }
@@ -155,8 +155,21 @@ private:
             for (const auto& failure : attempt->complete_failures(devices)) {
                 control.report_failure(failure, now());
             }
+            report_dumps();
         }
         control.report_ended({number, !ender.gave_up()});
+    }
+
+    /// In a job that fails, each node's launcher reads its ranks' files: the directory may be one of the node's alone.
+    void report_dumps() {
+        std::vector<std::string> problems;
+        const auto dumps = ender.is_ending() ? attempt->read_dumps(problems) : std::vector<RankDump>();
+        for (const auto& dump : dumps) {
+            control.report_dump(dump);
+        }
+        for (const auto& problem : problems) {
+            say(format_text("warning: {}: {}", job.node, problem));
+        }
     }
 
     /// Output is never dropped because a console is slow. But a job that was ended waits only a limited time for it.

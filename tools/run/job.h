@@ -82,8 +82,10 @@ struct Job {
     const SysRoot& root;
     std::string node;                                           ///< for messages
     std::function<std::vector<RankDeviceNames>()> find_devices; ///< by local rank; called at most once, when needed
-    std::string error_directory{}; ///< for error.json if there is no log directory; empty: none
-    std::string log_directory{};   ///< empty: none
+    std::string error_directory{};    ///< for error.json if there is no log directory; empty: none
+    std::string log_directory{};      ///< empty: none
+    bool records = false;             ///< with PyTorch's flight recorder
+    std::string recorder_directory{}; ///< for the files of PyTorch's flight recorder; empty: it is off
 };
 
 /// Returns what is known about a rank's failure right after its exit.

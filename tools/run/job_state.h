@@ -5,6 +5,7 @@
 #include "lib/base/format.h"
 #include "lib/base/lists.h"
 #include "lib/base/text.h"
+#include "lib/flight_recorder/variables.h"
 #include "tools/common/print.h"
 #include "tools/common/process.h"
 #include "tools/common/process_state.h"
@@ -49,13 +50,22 @@ public:
         if (!output) {
             return tl::unexpected(output.error());
         }
-        return Attempt(job, number, &events, std::move(names), std::move(*directory), std::move(*output));
+        Attempt attempt(job, number, &events, std::move(names), std::move(*directory), std::move(*output));
+        if (!job.recorder_directory.empty()) {
+            auto recorder = make_subdirectory(job.recorder_directory, format_text("attempt_{}", number));
+            if (!recorder) {
+                return tl::unexpected(recorder.error());
+            }
+            attempt.recorder_directory_ = std::move(*recorder);
+        }
+        return attempt;
     }
 
     /// Starts rank `local_rank` of this node. Ranks are started in order.
     Result<pid_t> start(ProcessSet& processes, const WorldPlan& plan, unsigned local_rank) {
         auto worker = job_->worker;
         worker.attempt = number_;
+        worker.recorder_directory = recorder_directory_;
         worker.error_directory.clear();
         if (job_->options.torchelastic_environment && !directory_.empty() &&
             make_subdirectory(directory_, std::to_string(local_rank))) {
@@ -109,6 +119,16 @@ public:
         return failures_;
     }
 
+    /// Reads the files that PyTorch's flight recorder has left of this node's ranks. `problems`: of files that cannot
+    /// be read.
+    [[nodiscard]] std::vector<RankDump> read_dumps(std::vector<std::string>& problems) const {
+        const auto count = static_cast<std::uint32_t>(names_.size());
+        auto dumps = flight_recorder::read_dumps(recorder_directory_, job_->plan.first_rank(), count, problems);
+        return mapped(dumps, [this](const auto& dump) {
+            return RankDump{job_->node, recorder_directory_, number_, dump};
+        });
+    }
+
     [[nodiscard]] RankOutput& output() { return output_; }
 
 private:
@@ -122,8 +142,9 @@ private:
     const Job* job_;
     unsigned number_;
     EventLog* events_;
-    std::vector<RankName> names_; ///< by local rank
-    std::string directory_;       ///< of this attempt, with the error.json files; empty: none
+    std::vector<RankName> names_;    ///< by local rank
+    std::string directory_;          ///< of this attempt, with the error.json files; empty: none
+    std::string recorder_directory_; ///< of this attempt; empty: none
     RankOutput output_;
     std::vector<RankFailure> failures_;
 };

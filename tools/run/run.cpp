@@ -104,7 +104,13 @@ std::optional<PrivateDirectory> make_error_directory(const Environment& environm
 }
 
 int print_dry_run(Job job) {
-    job.worker.error_directory = temporary_directory(job.environment) + "/rdma-nccl-XXXXXX/attempt_0";
+    const auto temporary = temporary_directory(job.environment);
+    job.worker.error_directory = temporary + "/rdma-nccl-XXXXXX/attempt_0";
+    if (job.records) {
+        const auto& logs = job.options.output.log_dir;
+        job.worker.recorder_directory = format_text("{}/{}_{}_XXXXXX/attempt_0", logs.empty() ? temporary : logs,
+                                                    safe_file_name(job.plan.run_id), safe_file_name(job.node));
+    }
     print_out(job.options.dry_run == DryRun::Json ? dry_run_json(job) : dry_run_text(job));
     return finish_output() ? 0 : 1;
 }
@@ -124,12 +130,32 @@ Result<std::string> log_directory(const Job& job) {
                               job.plan.run_id, job.node);
 }
 
+/// Returns the directory for the files of PyTorch's flight recorder: that of the logs if there is one, else one of this
+/// user's below TMPDIR.
+Result<std::string> recorder_directory(const Job& job) {
+    return job.log_directory.empty()
+               ? make_log_directory(temporary_directory(job.environment), job.plan.run_id, job.node)
+               : Result<std::string>(job.log_directory);
+}
+
+/// Removes the directories in which no file was left.
+void remove_if_empty(const std::string& directory) {
+    for (unsigned i = 0; ::rmdir(format_text("{}/attempt_{}", directory, i).c_str()) == 0; ++i) {
+    }
+    (void)::rmdir(directory.c_str());
+}
+
 int run_ranks(Job job) {
     const auto logs = log_directory(job);
     if (!logs) {
         return report_error(logs.error(), 1);
     }
     job.log_directory = *logs;
+    const auto recorder = job.records ? recorder_directory(job) : Result<std::string>();
+    if (!recorder) {
+        return report_error(recorder.error(), 1);
+    }
+    job.recorder_directory = *recorder;
     auto directory =
         job.options.torchelastic_environment && logs->empty() ? make_error_directory(job.environment) : std::nullopt;
     job.error_directory = directory ? directory->path() : "";
@@ -142,6 +168,9 @@ int run_ranks(Job job) {
         const auto control = start_control(job.options, job.environment, job.plan, job.node,
                                            default_port_range(read_ephemeral_range(job.root)));
         const int code = run_job(job, *control, signals, guard_fd);
+        if (job.records && logs->empty()) {
+            remove_if_empty(job.recorder_directory);
+        }
         directory.reset(); // also if the guard process no longer exists to remove it
         return code;
     });
@@ -164,16 +193,23 @@ bool pass_preflight(const Job& job, const Settings& settings) {
     return warnings.empty() || !strict;
 }
 
-/// Reads the settings as all subcommands do; `--bind` overrides RDMA_NCCL_BIND and the site file. Fails only for an
-/// invalid --bind: the run needs nothing else of them, so it continues.
+/// Reads the settings as all subcommands do; `--bind` and `--recorder` override RDMA_NCCL_* and the site file. Fails
+/// only if one of these is invalid: the run needs nothing else of them, so it continues.
 Result<Settings> settings_of(const Options& options) {
     SettingsOptions wanted;
     wanted.root = options.root;
+    std::vector<std::string> set;
     if (options.bind) {
-        wanted.set = "bind=" + *options.bind;
+        set.push_back("bind=" + *options.bind);
+    }
+    if (options.recorder) {
+        set.push_back("recorder=" + *options.recorder);
+    }
+    if (!set.empty()) {
+        wanted.set = joined(set, ",");
     }
     auto settings = settings_from(wanted);
-    if (!settings && !options.bind) {
+    if (!settings && set.empty()) {
         print_error("warning: " + settings.error().message);
         settings = Settings();
         settings->root = options.root.empty() ? "/" : options.root;
@@ -239,7 +275,8 @@ int plan_and_run(const Options& options, const Environment& environment) {
             .options = options,
             .root = *root,
             .node = own_node_name(),
-            .find_devices = [&] { return find_devices(*root, environment, ranks); }};
+            .find_devices = [&] { return find_devices(*root, environment, ranks); },
+            .records = settings->recorder};
     if (options.hang_after) {
         const auto range = default_port_range(read_ephemeral_range(*root));
         job.worker.ras_ports = ras_ports(environment, plan->master_port.value, range);

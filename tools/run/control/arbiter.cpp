@@ -25,6 +25,12 @@ void Arbiter::on_failure(unsigned node, RankFailure failure, Time when) {
     end(0, why);
 }
 
+void Arbiter::on_dump(unsigned node, RankDump dump) {
+    if (node < nodes_.size() && !finished_ && dump.attempt == attempt_) {
+        dumps_.insert_or_assign(dump.dump.rank, std::move(dump));
+    }
+}
+
 void Arbiter::on_ended(unsigned node, const Ended& ended) {
     if (node < nodes_.size() && !finished_ && ended.attempt == attempt_) {
         nodes_[node].ended = true;
@@ -109,6 +115,10 @@ std::vector<RankFailure> Arbiter::failures() const {
     return mapped(by_time, &Known::failure);
 }
 
+std::vector<RankDump> Arbiter::dumps() const {
+    return mapped(dumps_, &decltype(dumps_)::value_type::second);
+}
+
 void Arbiter::end(int code, const std::string& why) {
     if (ending_) {
         return;
@@ -138,6 +148,7 @@ void Arbiter::conclude() {
             orders_.emplace_back(Restart{++attempt_, *port});
             nodes_.assign(nodes_.size(), {});
             signals_of_ranks_.clear();
+            dumps_.clear();
             ending_.reset();
             return;
         }

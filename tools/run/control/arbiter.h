@@ -40,6 +40,8 @@ public:
     /// `when`: the time of the failure. The same rank may be reported again, with more details. A failure of another
     /// attempt than the current one is ignored.
     void on_failure(unsigned node, RankFailure failure, Time when);
+    /// A rank of the current attempt has left a file of PyTorch's flight recorder.
+    void on_dump(unsigned node, RankDump dump);
     void on_ended(unsigned node, const Ended& ended);
     /// The launcher of a node has received this signal `count` times. A signal that all nodes receive, as scancel sends
     /// it, counts once. A rank that it kills, as itself or as what it is mapped to, fails for good: Slurm may send it
@@ -66,6 +68,8 @@ public:
     [[nodiscard]] bool finished() const { return finished_.has_value(); }
     /// Returns the failures of all attempts in the order of time.
     [[nodiscard]] std::vector<RankFailure> failures() const;
+    /// Returns those of the last attempt in the order of ranks.
+    [[nodiscard]] std::vector<RankDump> dumps() const;
     /// Returns a message for each lost node and for each hang that ended the job.
     [[nodiscard]] const std::vector<std::string>& end_reasons() const { return end_reasons_; }
 
@@ -88,6 +92,7 @@ private:
     ArbiterRules rules_;
     std::vector<Node> nodes_;
     std::map<std::pair<unsigned, unsigned>, Known> failures_; ///< by attempt and rank
+    std::map<unsigned, RankDump> dumps_;                      ///< of the current attempt, by rank
     std::map<int, unsigned> signals_;
     std::set<int> signals_of_ranks_; ///< that ranks of the current attempt got, from the launchers or from Slurm
     std::vector<std::string> end_reasons_;

@@ -87,6 +87,7 @@ public:
 
     // Events on this node.
     virtual void report_failure(const RankFailure& failure, Time when) { arbiter_.on_failure(0, failure, when); }
+    virtual void report_dump(const RankDump& dump) { arbiter_.on_dump(0, dump); }
     virtual void report_ended(const Ended& what) { arbiter_.on_ended(0, what); }
     virtual void report_signal(const SignalCount& count) { arbiter_.on_signal(0, count); }
     /// For the hang watch: whether something moved since the last call.

@@ -169,6 +169,8 @@ private:
             auto failure = notice->failure;
             failure.node_rank = node; // a node may report only its own ranks
             arbiter_.on_failure(node, std::move(failure), now - std::chrono::microseconds(notice->age_us));
+        } else if (const auto* const dump = std::get_if<DumpNotice>(&message)) {
+            arbiter_.on_dump(node, dump->dump);
         } else if (const auto* const end = std::get_if<Ended>(&message)) {
             arbiter_.on_ended(node, *end);
         } else if (const auto* const count = std::get_if<SignalCount>(&message)) {

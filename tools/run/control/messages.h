@@ -11,6 +11,40 @@
 #include <string_view>
 #include <variant>
 
+namespace rdma_nccl {
+
+// What parse_dump() returns is within these limits.
+void fields(auto& f, Is<flight_recorder::Collective> auto& m) {
+    f("sequence", m.sequence);
+    f("name", m.name);
+    f("state", m.state, flight_recorder::CollectiveState::Completed);
+    f("elements", m.elements);
+    f("sizes", m.sizes);
+    f("type", m.type);
+}
+
+void fields(auto& f, Is<flight_recorder::Progress> auto& m) {
+    f("enqueued", m.enqueued);
+    f("started", m.started);
+    f("completed", m.completed);
+}
+
+void fields(auto& f, Is<flight_recorder::ProcessGroup> auto& m) {
+    f("name", m.name);
+    f("description", m.description);
+    f("ranks", m.ranks);
+    f("progress", m.progress);
+    f("pending", m.pending);
+}
+
+void fields(auto& f, Is<flight_recorder::Dump> auto& m) {
+    f("version", m.version);
+    f("rank", m.rank, 1U << 30U);
+    f("groups", m.groups, flight_recorder::most_groups);
+}
+
+} // namespace rdma_nccl
+
 namespace rdma_nccl::run {
 
 /// The fields of a failure that is shortened().
@@ -67,6 +101,19 @@ struct FailureNotice {
 void fields(auto& f, Is<FailureNotice> auto& m) {
     f("failure", m.failure);
     f("age_us", m.age_us, std::uint64_t{1} << 50U);
+}
+
+/// PyTorch's flight recorder has left a file of a rank. Sent when the node's ranks have ended.
+struct DumpNotice {
+    static constexpr std::string_view message_name = "dump";
+    RankDump dump;
+};
+void fields(auto& f, Is<DumpNotice> auto& m) {
+    constexpr std::size_t longest_path = 4096;
+    f("host", m.dump.host);
+    f("directory", m.dump.directory, longest_path);
+    f("attempt", m.dump.attempt, most_attempts);
+    f("dump", m.dump.dump);
 }
 
 /// All processes of the node's ranks have ended.
@@ -180,8 +227,8 @@ void fields(auto& f, Is<Laggard> auto& m) {
     f.check(m.pid > 0);
 }
 
-using ControlMessage = std::variant<Hello, FailureNotice, Ended, SignalCount, Alive, Welcome, Refused, EndRanks,
-                                    Restart, Finish, ShowStacks, Laggard>;
+using ControlMessage = std::variant<Hello, FailureNotice, DumpNotice, Ended, SignalCount, Alive, Welcome, Refused,
+                                    EndRanks, Restart, Finish, ShowStacks, Laggard>;
 
 /// No message is longer: JSON encodes a byte in at most six bytes, and the texts of a failure are shortened().
 inline constexpr std::size_t most_control_line = std::size_t{256} << 10;

@@ -141,6 +141,11 @@ public:
         failures_[{failure.attempt, failure.rank}] = {failure, when};
         send_failure(failure, when);
     }
+    void report_dump(const RankDump& dump) override {
+        Control::report_dump(dump);
+        dumps_.push_back(dump);
+        send_if_joined(DumpNotice{dump});
+    }
     void report_ended(const Ended& what) override {
         Control::report_ended(what);
         ended_ = what;
@@ -217,6 +222,7 @@ private:
         }
         if (const auto* const restart = std::get_if<Restart>(&message)) {
             ended_.reset();
+            dumps_.clear();
             attempt_ = restart->attempt;
         }
         finished_ = finished_ || std::holds_alternative<Finish>(message);
@@ -238,6 +244,9 @@ private:
         }
         for (const auto& [number, count] : signals_) {
             link_.send(SignalCount{number, count});
+        }
+        for (const auto& dump : dumps_) {
+            link_.send(DumpNotice{dump});
         }
         if (ended_) {
             link_.send(*ended_);
@@ -297,6 +306,7 @@ private:
     bool finished_ = false;
     std::map<std::pair<unsigned, unsigned>, std::pair<RankFailure, Time>> failures_; ///< by attempt and rank
     std::map<int, unsigned> signals_;
+    std::vector<RankDump> dumps_; ///< of the current attempt
     std::optional<Ended> ended_;
     std::vector<Order> orders_;
 };

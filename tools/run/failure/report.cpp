@@ -17,6 +17,20 @@
 #include <cstring>
 #include <filesystem>
 
+namespace rdma_nccl::flight_recorder {
+
+static void fields(auto& f, Row<StuckCollective> /*row*/) {
+    f("group", "the process group's description, else its name", &StuckCollective::group);
+    f("ranks", "of the group", &StuckCollective::ranks);
+    f("collective", "\"all_reduce\"", &StuckCollective::name);
+    f("sequence", "its number in the group, from 1", &StuckCollective::sequence);
+    f("culprits", "ranks that have not entered it, or call another one", &StuckCollective::culprits);
+    f("is_cause", "the culprits wait in no other group", &StuckCollective::is_cause);
+    f("notes", "which ranks differ, and how", &StuckCollective::notes);
+}
+
+} // namespace rdma_nccl::flight_recorder
+
 namespace rdma_nccl::run {
 
 namespace {
@@ -208,6 +222,18 @@ std::string text_at(const Json& object, const char* key) {
     return found && found->is_string() ? found->text() : std::string();
 }
 
+/// Returns "n01:/logs/job_n01_x1y2z3/attempt_0" of each node.
+std::vector<std::string> places_of(std::span<const RankDump> dumps) {
+    std::vector<std::string> places;
+    for (const auto& dump : dumps) {
+        auto place = format_text("{}:{}", printable(dump.host), printable(dump.directory, most_of_line));
+        if (places.empty() || places.back() != place) { // a node's ranks are next to each other
+            places.push_back(std::move(place));
+        }
+    }
+    return places;
+}
+
 /// Moves the failures of the last attempt to the front: those of earlier attempts did not end the job.
 void last_attempt_first(std::vector<RankFailure>& failures) {
     const auto latest = std::ranges::max_element(failures, {}, &RankFailure::attempt);
@@ -228,6 +254,34 @@ std::string report_text(const RankFailure& first, std::span<const RankFailure> o
     block.quote("traceback", traceback);
     block.quote("last lines of stderr", without_traceback(first.last_lines, traceback));
     add_others(block, first, others);
+    return block.text();
+}
+
+std::string stuck_text(std::span<const RankDump> dumps) {
+    if (dumps.empty()) {
+        return "";
+    }
+    constexpr std::size_t most_shown = 8;
+    Block block(format_text("collectives, by PyTorch's flight recorder in {}:", format_count(dumps.size(), "rank")));
+    const auto all = flight_recorder::find_stuck(mapped(dumps, &RankDump::dump));
+    if (all.empty()) {
+        block.line("none hangs: all that one rank has called, all have completed");
+    }
+    for (const auto& stuck : std::span(all).first(std::min(all.size(), most_shown))) {
+        for (const auto& line : flight_recorder::stuck_lines(stuck)) {
+            block.line(line);
+        }
+    }
+    if (all.size() > most_shown) {
+        block.line(format_text("and in {}", format_count(all.size() - most_shown, "more process group")));
+    }
+    const auto places = places_of(dumps);
+    for (const auto& place : std::span(places).first(std::min(places.size(), most_shown))) {
+        block.line("dumps: " + place);
+    }
+    if (places.size() > most_shown) {
+        block.line(format_text("dumps: and on {}", format_count(places.size() - most_shown, "more node")));
+    }
     return block.text();
 }
 
@@ -298,6 +352,9 @@ static void fields(auto& f, Row<JobEnd> /*row*/) {
     f("others", "the failures that followed",
       [](const JobEnd& e) { return std::span(e.failures).subspan(e.failures.empty() ? 0 : 1); });
     f("lost", "nodes that were lost and whatever else ended it, in words", &JobEnd::reasons);
+    f("stuck", "collectives that hang, by PyTorch's flight recorder (recorder=on); causes first",
+      [](const JobEnd& e) { return flight_recorder::find_stuck(mapped(e.dumps, &RankDump::dump)); });
+    f("dumps", "its files, as HOST:DIRECTORY", [](const JobEnd& e) { return places_of(e.dumps); });
 }
 
 std::string job_report_json(const JobEnd& end) {
@@ -360,6 +417,10 @@ std::vector<std::string> report_end(JobEnd end, const std::string& report_file) 
         if (!end.failures.empty()) {
             auto text = report_text(end.failures.front(), std::span(end.failures).subspan(1));
             text.pop_back(); // the caller adds the newline
+            texts.push_back(std::move(text));
+        }
+        if (auto text = stuck_text(end.dumps); !text.empty()) {
+            text.pop_back();
             texts.push_back(std::move(text));
         }
     }

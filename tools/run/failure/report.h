@@ -2,6 +2,7 @@
 // The facts about a failed rank, as a value that is sent between nodes, and as text.
 #pragma once
 
+#include "lib/flight_recorder/summary.h"
 #include "lib/sys/sysroot.h"
 
 #include <cstddef>
@@ -53,15 +54,30 @@ std::string advice_for(const RankFailure& failure);
 /// contains no control characters that could affect a terminal.
 std::string report_text(const RankFailure& first, std::span<const RankFailure> others);
 
+/// What PyTorch's flight recorder says about a rank.
+struct RankDump {
+    std::string host;
+    std::string directory; ///< of its file, on the host
+    unsigned attempt = 0;
+    flight_recorder::Dump dump;
+
+    friend bool operator==(const RankDump&, const RankDump&) = default;
+};
+
+/// Returns the collectives in which the ranks are stuck, and which ranks differ there; then the directories of the
+/// files. Without dumps it is empty; else it ends with a newline. Like report_text() it is safe for a terminal.
+std::string stuck_text(std::span<const RankDump> dumps);
+
 /// The end of a whole job.
 struct JobEnd {
     int code = 0;
     std::vector<RankFailure> failures; ///< the failure that ended the job comes first
     std::vector<std::string> reasons;  ///< messages about lost nodes and other reasons for the end
+    std::vector<RankDump> dumps{};     ///< of the last attempt
 };
 
-/// Returns {"schema": ..., "code": ..., "first": {...} or null, "others": [...], "lost": [...]}, the content of the
-/// file of --json.
+/// Returns {"schema": ..., "code": ..., "first": {...} or null, "others": [...], "lost": [...],
+/// "stuck": [...], "dumps": [...]}, the content of the file of --json.
 std::string job_report_json(const JobEnd& end);
 /// Returns the JSON Schema of job_report_json().
 Json job_report_schema();

@@ -420,6 +420,9 @@ constexpr auto table = std::to_array<OptionEntry>({
      keep_parsed<&Options::hang_after, parse_whole_seconds>},
     {"hang-action", "report|kill", ends, "report a hang, or kill the job too (default: report)", Own,
      store_hang_action},
+    {"recorder", "on|off", ends,
+     "record collectives with PyTorch's flight recorder, and report those that hang (default: off)", Own,
+     keep_text<&Options::recorder>},
     {"json", "FILE", ends, "write the report of a failure", Own, keep_file<&Options::report_file>},
 
     {"no-preflight", "", before, "do not look at limits, leftovers and ports first", Own,

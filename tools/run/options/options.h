@@ -105,6 +105,7 @@ struct Options {
     std::optional<std::chrono::seconds> hang_after; ///< absent: no hang watch
     bool hang_kill = false;                         ///< end a job that hangs, instead of only reporting it
     std::string report_file;                        ///< for the failure report as JSON; empty: none
+    std::optional<std::string> recorder;            ///< as typed; absent: from the settings
     bool preflight = true;
     DryRun dry_run = DryRun::Off;
     std::vector<std::string> notes;  ///< about options that have no meaning here, or another one; one line each

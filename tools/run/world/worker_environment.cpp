@@ -4,6 +4,7 @@
 #include "lib/base/format.h"
 #include "lib/base/lists.h"
 #include "lib/base/text.h"
+#include "lib/flight_recorder/variables.h"
 #include "lib/nccl_ras/client.h"
 
 #include <algorithm>
@@ -100,7 +101,9 @@ Variables worker_variables(const WorldPlan& plan, const Options& options, unsign
             variables.emplace_back(name, std::move(value));
         }
     };
-    set_default("TORCH_NCCL_ASYNC_ERROR_HANDLING", "1");
+    if (settings.recorder_directory.empty()) { // with torchrun's value PyTorch loses dumps (pytorch #121055)
+        set_default("TORCH_NCCL_ASYNC_ERROR_HANDLING", "1");
+    }
     if (settings.placed != nullptr) {
         add_place(variables, *settings.placed, local_rank, base);
     }
@@ -111,6 +114,10 @@ Variables worker_variables(const WorldPlan& plan, const Options& options, unsign
     set_default("JAX_LOCAL_DEVICE_IDS", visible_number(local_rank, options));
     if (settings.ras_ports.front() != 0) {
         set_default("NCCL_RAS_ADDR", ras_address(plan, settings, base));
+    }
+    if (!settings.recorder_directory.empty()) {
+        const auto recorder = flight_recorder::recorder_variables(base, settings.recorder_directory);
+        variables.insert(variables.end(), recorder.begin(), recorder.end());
     }
     return variables;
 }

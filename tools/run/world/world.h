@@ -78,6 +78,7 @@ struct WorkerSettings {
     unsigned allowed_cpus = 1;             ///< CPUs of the affinity mask, which all ranks of the node share
     std::string error_directory = {};      ///< for TORCHELASTIC_ERROR_FILE; empty: do not set it
     const NodePlacement* placed = nullptr; ///< places of the ranks; nullptr: not bound
+    std::string recorder_directory = {};   ///< for the files of PyTorch's flight recorder; empty: it is off
     unsigned attempt = 0;                  ///< how many times the ranks were started before
     /// For NCCL's RAS: the first that is not MASTER_PORT, the same on all nodes; {0, 0}: leave NCCL_RAS_ADDR alone.
     std::array<std::uint16_t, 2> ras_ports{};
@@ -89,7 +90,7 @@ std::string ras_address(const WorldPlan& plan, const WorkerSettings& settings, c
 
 /// Returns the variables that a rank gets in addition to the launcher's. `base` is the launcher's environment: the
 /// user's values in it are kept where torchrun keeps them (OMP_NUM_THREADS, TORCH_NCCL_ASYNC_ERROR_HANDLING,
-/// JAX_LOCAL_DEVICE_IDS).
+/// JAX_LOCAL_DEVICE_IDS), and so are those of PyTorch's flight recorder.
 Variables worker_variables(const WorldPlan& plan, const Options& options, unsigned local_rank,
                            const WorkerSettings& settings, const Environment& base);
 

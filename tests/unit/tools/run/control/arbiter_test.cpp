@@ -62,6 +62,22 @@ TEST(RunArbiter, FirstIsWhoFailedFirstNotWhoIsHeardFirst) {
     EXPECT_EQ(arbiter.failures().front().rank, 5U);
 }
 
+TEST(RunArbiter, KeepsTheDumpsOfTheLastAttempt) {
+    Arbiter arbiter(rules(2, 1));
+    const auto dump_of = [](unsigned rank, unsigned attempt) {
+        return RankDump{"n01", "/d", attempt, {"2.10", rank, {}}};
+    };
+    arbiter.on_failure(0, failure_of(1, 7), start);
+    arbiter.on_dump(0, dump_of(1, 0));
+    arbiter.on_dump(1, dump_of(0, 0));
+    arbiter.on_dump(1, dump_of(3, 1)); // of an attempt to come
+    arbiter.on_dump(9, dump_of(4, 0)); // there is no such node
+    EXPECT_EQ(arbiter.dumps(), (std::vector{dump_of(0, 0), dump_of(1, 0)}));
+    arbiter.on_ended(0, {});
+    arbiter.on_ended(1, {});
+    EXPECT_TRUE(arbiter.dumps().empty()) << "the ranks have started again";
+}
+
 TEST(RunArbiter, DetailsComeLater) {
     Arbiter arbiter(rules(1));
     arbiter.on_failure(0, failure_of(1, 7), start);

@@ -112,10 +112,13 @@ TEST_F(RunControl, AFailureReachesAllAndItsCodeToo) {
         return std::all_of(launchers_.begin(), launchers_.end(),
                            [](auto& l) { return l.template order<EndRanks>() != nullptr; });
     }));
+    const RankDump dump{"n03", "/d", 0, {"2.10", 9, {}}};
+    launchers_[2].control->report_dump(dump);
     for (auto& launcher : launchers_) {
         launcher.control->report_ended({});
     }
     ASSERT_TRUE(until([this] { return all_finished(); }));
+    EXPECT_EQ(launchers_[0].control->arbiter()->dumps(), std::vector{dump});
     for (const auto& launcher : launchers_) {
         EXPECT_EQ(launcher.finish(), 7);
         EXPECT_EQ(launcher.warnings, std::vector<std::string>{});

@@ -33,6 +33,12 @@ RankFailure full_failure() {
     return failure;
 }
 
+RankDump full_dump() {
+    const flight_recorder::Collective pending{10, "all_reduce", flight_recorder::CollectiveState::Started,
+                                              16, "[8, 2]",     "Float"};
+    return {"n02", "/logs/" + std::string(500, 'x'), 1, {"2.10", 11, {{"0", "dp", 16, {10, 10, 9}, pending}}}};
+}
+
 std::string again(const std::string& text) {
     const auto message = read_message<ControlMessage>(text);
     return message ? write_message(*message) : message.error().message;
@@ -46,9 +52,16 @@ RankFailure sent(const RankFailure& failure) {
     return message ? std::get<FailureNotice>(*message).failure : RankFailure();
 }
 
+TEST(RunControlMessage, ADumpIsComplete) {
+    const auto message = read_message<ControlMessage>(write_message(DumpNotice{full_dump()}));
+    ASSERT_TRUE(message);
+    EXPECT_EQ(std::get<DumpNotice>(*message).dump, full_dump());
+}
+
 TEST(RunControlMessage, EachComesBackAsItWas) {
     const ControlMessage messages[] = {Hello{3, "n04", {"9.8.7", 99}},
                                        FailureNotice{full_failure(), 1234},
+                                       DumpNotice{full_dump()},
                                        Ended{2, false},
                                        SignalCount{10, 4, true},
                                        Alive{true},

@@ -65,6 +65,39 @@ bool is_safe(const std::string& text) {
     return std::all_of(text.begin(), text.end(), [](char c) { return c == '\n' || (c >= 0x20 && c < 0x7f); });
 }
 
+RankDump dump_of(unsigned rank, std::uint64_t enqueued) {
+    flight_recorder::ProcessGroup group{"0", "d\x1bp", 16, {enqueued, enqueued, 9}, std::nullopt};
+    if (enqueued > 9) {
+        group.pending = {10, "all_reduce", flight_recorder::CollectiveState::Started, 8, "[8]", "Float"};
+    }
+    return {rank < 8 ? "n01" : "n02", "/logs/\x1b", 0, {"2.10", rank, {group}}};
+}
+
+TEST(RunReport, NamesTheRankThatIsMissed) {
+    std::vector<RankDump> dumps;
+    for (unsigned rank = 0; rank < 16; ++rank) {
+        dumps.push_back(dump_of(rank, rank == 13 ? 9 : 10));
+    }
+    EXPECT_EQ(stuck_text(dumps),
+              R"(collectives, by PyTorch's flight recorder in 16 ranks:
+  process group "d?p" (16 ranks): all_reduce 10: rank 13 has not entered it; 15 others wait
+  dumps: n01:/logs/?
+  dumps: n02:/logs/?
+)");
+    const JobEnd end{1, {failure_of(13, 1)}, {}, dumps};
+    const auto json = Json::parse(job_report_json(end)).value();
+    EXPECT_EQ(json["stuck"][0]["culprits"][0].get<unsigned>(), 13U);
+    EXPECT_EQ(json["dumps"].size(), 2U);
+    EXPECT_EQ(report_end(end, "").size(), 2U) << "the failure and the collectives";
+}
+
+TEST(RunReport, WithoutAHang) {
+    EXPECT_EQ(stuck_text({}), "");
+    EXPECT_EQ(stuck_text(std::vector{dump_of(0, 9)}),
+              "collectives, by PyTorch's flight recorder in 1 rank:\n  none hangs: all that one rank has called, all "
+              "have completed\n  dumps: n01:/logs/?\n");
+}
+
 TEST(RunReport, TellsAllThatIsKnown) {
     auto other = failure_of(3, 1);
     other.host = "n01";

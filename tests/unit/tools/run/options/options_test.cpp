@@ -138,11 +138,12 @@ TEST(Options, OwnOnes) {
     const auto options =
         options_of({"--raw", "--prefix", "{host}:{rank}> ", "--announce", "--events", "e.json", "--json=r.json",
                     "--on-signal", "TERM=USR1,SIGUSR2=term,10=12", "--no-restart-code=7", "--node-timeout", "60",
-                    "--hang-timeout=300", "--hang-action=kill", "--no-preflight", "--dry-run"});
+                    "--hang-timeout=300", "--hang-action=kill", "--recorder", "on", "--no-preflight", "--dry-run"});
     EXPECT_TRUE(options.output.raw && options.output.announce && options.hang_kill);
     EXPECT_EQ(options.output.prefix, "{host}:{rank}> ");
     EXPECT_EQ(options.output.events, "e.json");
     EXPECT_EQ(options.report_file, "r.json");
+    EXPECT_EQ(options.recorder, "on");
     EXPECT_EQ(options.on_signal, (std::map<int, int>{{SIGTERM, SIGUSR1}, {SIGUSR2, SIGTERM}, {10, 12}}));
     EXPECT_EQ(options.no_restart_code, 7);
     EXPECT_EQ(options.node_timeout.count(), 60);

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tools/run/world/world.h"
 
+#include "lib/base/lists.h"
+
 #include <gtest/gtest.h>
 #include <map>
 
@@ -75,6 +77,21 @@ TEST(RunWorker, RasIsAskedWhereItListens) {
     EXPECT_EQ(ras_address(plan, settings, Environment(Entries{})), "127.0.0.1:12002");
     EXPECT_EQ(ras_address(plan, settings, Environment(Entries{"NCCL_RAS_ADDR=[::1]:7"})), "[::1]:7");
     EXPECT_EQ(ras_ports(Environment(Entries{}), 29500, {20000, 28999}), (std::array<std::uint16_t, 2>{29502, 29500}));
+}
+
+TEST(RunWorker, WithTheFlightRecorder) {
+    WorkerSettings settings;
+    settings.recorder_directory = "/logs/attempt_0";
+    WorldPlan plan;
+    plan.nodes.value = plan.ranks_per_node.value = 1;
+    const auto variables = worker_variables(plan, {}, 0, settings, {});
+    const auto value_of = [&](const std::string& name) {
+        const auto* const found = find_by(variables, &std::pair<std::string, std::string>::first, name);
+        return found == nullptr ? "none" : found->second;
+    };
+    EXPECT_EQ(value_of("TORCH_FR_DUMP_TEMP_FILE"), "/logs/attempt_0/nccl_trace_rank_");
+    EXPECT_EQ(value_of("TORCH_NCCL_TRACE_BUFFER_SIZE"), "2000");
+    EXPECT_EQ(value_of("TORCH_NCCL_ASYNC_ERROR_HANDLING"), "none");
 }
 
 TEST(RunWorker, InheritedValues) {
