@@ -4,6 +4,7 @@
 
 #include "lib/base/format.h"
 #include "lib/base/lists.h"
+#include "lib/flight_recorder/variables.h"
 #include "lib/nccl_log/reader.h"
 #include "lib/net/key.h"
 #include "lib/net/listeners.h"
@@ -219,6 +220,25 @@ void add_logs(NodeState& state, const SpankHandle& host) {
     override_variables(state.plan.variables, variables.take());
 }
 
+/// Makes PyTorch's flight recorder record. `rdma-nccl run` puts the files elsewhere, and reads them.
+void add_recorder(NodeState& state) {
+    if (!state.settings.recorder) {
+        return;
+    }
+    const auto& step = state.facts.step;
+    state.recorder_directory = make_log_directory(step.job_id, step.step_id);
+    if (state.recorder_directory.empty()) {
+        state.warnings.emplace_back("recorder=on: no directory for the files of PyTorch's flight recorder can be made "
+                                    "in /tmp");
+        return;
+    }
+    VariableList variables(state.facts.environment, state.facts.nccl_conf);
+    for (auto& [name, value] : flight_recorder::recorder_variables(state.facts.environment, state.recorder_directory)) {
+        variables.set(name, std::move(value), "setting", "recorder=on");
+    }
+    override_variables(state.plan.variables, variables.take());
+}
+
 } // namespace
 
 void NodeState::report(std::string_view text) const {
@@ -308,6 +328,7 @@ std::optional<NodeState> start_node(const Configuration& configuration, SpankHan
     }
     write_hosts(state, host, exchanged.hosts, asked, deadline);
     add_logs(state, host);
+    add_recorder(state);
     if (key && !environment.get_users(token_variable)) {
         state.tasks_key = key_text(derive_key(*key, KeyPurpose::Tasks));
     }

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // The tasks of a step, from the fork of the first to the end of the last, and the end of the step on this node.
 #include "lib/base/format.h"
+#include "lib/base/lists.h"
 #include "lib/base/text.h"
+#include "lib/flight_recorder/variables.h"
 #include "lib/nccl_log/reader.h"
 #include "lib/net/listeners.h"
 #include "plugin/stepd.h"
@@ -86,6 +88,17 @@ void withdraw_unseen(const NodeState& state, const TaskFacts& task, std::vector<
         withdraw(state, task, profiler, sees_directory ? plugin->value : directory, "counters of NCCL (profile=on)",
                  variables);
     }
+}
+
+/// The same for the variables of PyTorch's flight recorder.
+void withdraw_recorder(const NodeState& state, const TaskFacts& task, std::vector<Variable>& variables) {
+    const auto& directory = state.recorder_directory;
+    if (directory.empty() || ::access(directory.c_str(), W_OK) == 0) {
+        return;
+    }
+    const auto ours = flight_recorder::recorder_variables(state.facts.environment, directory);
+    const auto names = mapped(ours, [](const auto& variable) { return std::string_view(variable.first); });
+    withdraw(state, task, names, directory, "PyTorch's flight recorder (recorder=on)", variables);
 }
 
 /// With verbose=3.
@@ -247,6 +260,7 @@ int start_task(const NodeState& state, SpankHandle& host) {
     auto settled = settle_task(state, host, task, now, std::move(all));
     all = std::move(settled.variables);
     withdraw_unseen(state, task, all);
+    withdraw_recorder(state, task, all);
     // Once more for all: by now a container plugin may have replaced our values by its image's.
     (void)set_variables(host, state, now, all);
     report_variables(state, task, own);
@@ -280,6 +294,9 @@ void end_node(NodeState& state) {
     }
     if (!state.log_directory.empty()) {
         run_as_user(state.user, [&state] { remove_log_directory(state.log_directory); });
+    }
+    if (!state.recorder_directory.empty()) {
+        run_as_user(state.user, [&state] { (void)::rmdir(state.recorder_directory.c_str()); }); // if nothing is in it
     }
     if (state.hosts_files && state.sockets.ours()) {
         run_as_user(state.user, [&state] { remove_hosts_files(*state.hosts_files); });

@@ -106,11 +106,19 @@ void add_gpus(VariableList& variables, const Plan& plan) {
     }
 }
 
-/// For `rdma-nccl run`, which binds the ranks that it starts and does not see srun's options.
-void add_binding(VariableList& variables, const Plan& plan, const Settings& settings) {
-    const auto given = settings.given.find("bind");
-    if (plan.layout.layout != Layout::Rank && settings.bind != BindChoice::Auto && given != settings.given.end()) {
-        variables.set("RDMA_NCCL_BIND", given->second.text, given->second.place, "for rdma-nccl run");
+/// For `rdma-nccl run`, which starts the ranks and does not see srun's options.
+void add_settings_of_run(VariableList& variables, const Plan& plan, const Settings& settings) {
+    const auto pass_on = [&](const char* key, const char* name) {
+        const auto given = settings.given.find(key);
+        if (given != settings.given.end()) {
+            variables.set(name, given->second.text, given->second.place, "for rdma-nccl run");
+        }
+    };
+    if (plan.layout.layout != Layout::Rank && settings.bind != BindChoice::Auto) {
+        pass_on("bind", "RDMA_NCCL_BIND");
+    }
+    if (plan.layout.layout != Layout::Rank && settings.recorder) {
+        pass_on("recorder", "RDMA_NCCL_RECORDER");
     }
 }
 
@@ -150,7 +158,7 @@ std::vector<Variable> plan_variables(Plan& plan, const NodeFacts& facts, const S
     }
     add_nccl(variables, plan, facts, settings);
     add_gpus(variables, plan);
-    add_binding(variables, plan, settings);
+    add_settings_of_run(variables, plan, settings);
     remove_left_over(variables, plan, facts.environment);
     return variables.take();
 }

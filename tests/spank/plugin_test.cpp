@@ -331,6 +331,17 @@ TEST_F(PluginTest, TheUsersValuesStay) {
     EXPECT_EQ(value(1, "JAX_COORDINATOR_ADDRESS"), "10.1.0.5:29501");
 }
 
+TEST_F(PluginTest, TheFlightRecorderHasADirectoryUntilTheStepEnds) {
+    slurm.step.environment["TORCH_NCCL_TRACE_BUFFER_SIZE"] = "7";
+    run("recorder=on");
+    const auto prefix = value(1, "TORCH_FR_DUMP_TEMP_FILE");
+    EXPECT_TRUE(prefix.starts_with("/tmp/rdma-nccl-12.0-") && prefix.ends_with("/nccl_trace_rank_")) << prefix;
+    EXPECT_EQ(value(0, "TORCH_NCCL_DEBUG_INFO_TEMP_FILE"), prefix);
+    EXPECT_EQ(value(0, "TORCH_NCCL_DUMP_ON_TIMEOUT"), "1") << "the task sees the directory";
+    EXPECT_EQ(value(0, "TORCH_FR_BUFFER_SIZE"), "7") << "the user's, by its newer name";
+    EXPECT_FALSE(std::filesystem::exists(std::filesystem::path(prefix).parent_path())) << "nothing was in it";
+}
+
 TEST_F(PluginTest, AnNcclConfFileCountsAsSet) {
     tree.file("/etc/nccl.conf", "NCCL_IB_GID_INDEX=7\n#NCCL_IB_HCA=x\n");
     run(bare);

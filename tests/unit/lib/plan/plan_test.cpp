@@ -371,6 +371,20 @@ TEST(Plan, TellsRdmaNcclRunHowToBind) {
     EXPECT_EQ(find_variable(plan.variables, "RDMA_NCCL_BIND")->value, "off");
 }
 
+TEST(Plan, TellsRdmaNcclRunToRecord) {
+    auto facts = two_nodes();
+    facts.step.tasks_per_node = {1, 1};
+    Settings settings;
+    settings.layout = Layout::Node;
+    settings.given["recorder"] = {"off", Origin::Option, "--rdma-nccl"};
+    EXPECT_EQ(find_variable(make_plan(facts, settings).variables, "RDMA_NCCL_RECORDER"), nullptr);
+    settings.recorder = true;
+    settings.given["recorder"] = {"on", Origin::Option, "--rdma-nccl"};
+    const auto plan = make_plan(facts, settings);
+    ASSERT_NE(find_variable(plan.variables, "RDMA_NCCL_RECORDER"), nullptr);
+    EXPECT_EQ(find_variable(plan.variables, "RDMA_NCCL_RECORDER")->value, "on");
+}
+
 TEST(Plan, OnlyTheLimitThatRdmaNeedsIsAWarning) {
     auto facts = two_nodes();
     facts.limits = {8192, 16, 1};
