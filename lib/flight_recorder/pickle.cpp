@@ -357,8 +357,8 @@ PickleValue PickleValue::at(std::string_view name) const {
 }
 
 Pickle::Pickle(std::unique_ptr<PickleValues> values, std::uint32_t root) : values_(std::move(values)), root_(root) {}
-Pickle::Pickle(Pickle&&) noexcept = default;
-Pickle& Pickle::operator=(Pickle&&) noexcept = default;
+Pickle::Pickle(Pickle&& other) noexcept = default;
+Pickle& Pickle::operator=(Pickle&& other) noexcept = default;
 Pickle::~Pickle() = default;
 
 PickleValue Pickle::root() const {

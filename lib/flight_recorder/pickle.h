@@ -39,8 +39,8 @@ public:
     /// A pair of a dictionary.
     [[nodiscard]] PickleValue key(std::size_t index) const;
     [[nodiscard]] PickleValue value(std::size_t index) const;
-    /// The last value of a dictionary with this text as its key, as Python has it, among the last `most_keys_searched`.
-    [[nodiscard]] PickleValue at(std::string_view key) const;
+    /// The last value of a dictionary with this name as its key, as Python has it, among the last `most_keys_searched`.
+    [[nodiscard]] PickleValue at(std::string_view name) const;
 
 private:
     friend class Pickle;
@@ -57,8 +57,8 @@ public:
     /// outlive the pickle.
     static Result<Pickle> parse(std::string_view bytes);
 
-    Pickle(Pickle&&) noexcept;
-    Pickle& operator=(Pickle&&) noexcept;
+    Pickle(Pickle&& other) noexcept;
+    Pickle& operator=(Pickle&& other) noexcept;
     Pickle(const Pickle&) = delete;
     Pickle& operator=(const Pickle&) = delete;
     ~Pickle();
