@@ -100,7 +100,7 @@ struct Settings {
     bool strict = false;
     MemlockChoice memlock = MemlockChoice::Keep;
     VerifyChoice verify = VerifyChoice::Summary;
-    bool profile = false; ///< with verify: loads the profiler plugin into NCCL (lib/profile)
+    bool profile = false;  ///< with verify: loads the profiler plugin into NCCL (lib/profile)
     bool recorder = false; ///< makes PyTorch's flight recorder record (lib/flight_recorder)
     unsigned verbose = 1;
     std::string verify_dir; ///< where srun writes the verdict as JOB.STEP.json; empty: nowhere
