@@ -40,6 +40,7 @@ std::vector<profile::CommunicatorTotals> read_communicators(const std::string& p
     for (const auto& [file, process] : profile::read_profiles(path)) {
         append(all, profile::totals_of(process));
     }
+    std::erase_if(all, [](const profile::CommunicatorTotals& totals) { return !totals.has_moved(); });
     all = profile::merged(std::move(all));
     all.resize(std::min(all.size(), profile::most_reported));
     return all;

@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <limits>
 #include <map>
+#include <set>
 #include <utility>
 
 namespace rdma_nccl::flight_recorder {
@@ -38,6 +39,15 @@ std::uint32_t count_ranks(std::string_view text) {
         return 0;
     }
     return static_cast<std::uint32_t>(1 + std::ranges::count(text, ','));
+}
+
+/// FNV-1a, of which 48 bits are enough to tell a job's groups apart.
+std::uint64_t hash_of(std::string_view text) {
+    std::uint64_t hash = 0xcbf2'9ce4'8422'2325;
+    for (const char c : text) {
+        hash = (hash ^ static_cast<unsigned char>(c)) * 0x100'0000'01b3;
+    }
+    return hash >> 16U;
 }
 
 std::uint64_t product(std::uint64_t one, std::int64_t other) {
@@ -99,8 +109,10 @@ public:
         for (std::size_t i = 0; i < std::min(configured.size(), most_entries); ++i) {
             auto* const group = find(printable(configured.key(i).text().value_or(""), longest_name));
             if (group != nullptr) {
+                const auto ranks = configured.value(i).at("ranks").text().value_or("");
                 group->description = name_at(configured.value(i), "desc");
-                group->ranks = count_ranks(configured.value(i).at("ranks").text().value_or(""));
+                group->ranks = count_ranks(ranks);
+                group->members = hash_of(ranks);
             }
         }
     }
@@ -112,6 +124,9 @@ public:
             const auto title = entry.at("process_group"); // name and description
             auto* const group = find(printable(title.item(0).text().value_or(""), longest_name));
             auto collective = group == nullptr ? std::nullopt : collective_of(entry);
+            if (group != nullptr && entry.at("is_p2p").boolean().value_or(false)) {
+                sends_.insert(group->name);
+            }
             if (collective) {
                 if (const auto id = entry.at("pg_id").integer()) {
                     names_.emplace(*id, group->name);
@@ -123,12 +138,13 @@ public:
     }
 
     /// PyTorch's own account, which is right also where the recorder has lost old entries. Its keys are the numbers
-    /// of the groups, which only the entries connect to their names.
+    /// of the groups, which only the entries connect to their names. Where a group sends and receives, the last one may
+    /// be such, which has a number of another sequence (initWork() in ProcessGroupNCCL.cpp).
     void add_status(const PickleValue& status) {
         for (std::size_t i = 0; i < std::min(status.size(), most_entries); ++i) {
             const auto id = parse_number<std::int64_t>(status.key(i).text().value_or(""));
             const auto known = id ? names_.find(*id) : names_.end();
-            if (known != names_.end()) {
+            if (known != names_.end() && !sends_.contains(known->second)) {
                 const auto row = status.value(i);
                 auto& progress = groups_.at(known->second).progress;
                 progress.enqueued = std::max(progress.enqueued, count_at(row, "last_enqueued_collective"));
@@ -181,6 +197,7 @@ private:
 
     std::map<std::string, ProcessGroup> groups_;
     std::map<std::string, std::map<std::uint64_t, Collective>> pending_; ///< by group and sequence
+    std::set<std::string> sends_;                                        ///< groups with sends and receives
     bool lost_entries_ = false;                                          ///< a group without an entry may have had some
     std::map<std::int64_t, std::string> names_; ///< of groups, by their numbers in this process
 };

@@ -44,11 +44,12 @@ struct Progress {
 
 /// A process group as one of its ranks sees it.
 struct ProcessGroup {
-    std::string name;        ///< the same on all ranks
+    std::string name;        ///< the same on all ranks; groups that share no rank may have the same
     std::string description; ///< the user's: "dp"; may be empty
     std::uint32_t ranks = 0; ///< 0: not known
     Progress progress;
     std::optional<Collective> pending; ///< the oldest that has not completed
+    std::uint64_t members{};           ///< a hash of its ranks, below 2^48; 0: not known
 
     friend bool operator==(const ProcessGroup&, const ProcessGroup&) = default;
 };

@@ -170,7 +170,7 @@ private:
                              has(scheduled_)));
             stuck_.culprits = scheduled_;
         } else {
-            note(format_text("{} {} {} it: none differs", format_count(members_.size(), "rank"),
+            note(format_text("{} {} {} it, with the same call", format_count(members_.size(), "rank"),
                              members_.size() == 1 ? "has" : "have", scheduled_.empty() ? "started" : "enqueued"));
         }
     }
@@ -185,15 +185,16 @@ private:
     std::map<std::string, Calls> by_input_; ///< by name and what else must be the same on all ranks
 };
 
-using Groups = std::map<std::string, std::vector<Member>>; ///< by name
+using GroupKey = std::pair<std::string, std::uint64_t>; ///< name and members
+using Groups = std::map<GroupKey, std::vector<Member>>;
 
 /// Returns the groups in which each rank waits for a collective. While it waits in one, it reaches no other.
-std::map<std::uint32_t, std::set<std::string_view>> find_waits(const Groups& groups) {
-    std::map<std::uint32_t, std::set<std::string_view>> waits;
-    for (const auto& [name, members] : groups) {
+std::map<std::uint32_t, std::set<GroupKey>> find_waits(const Groups& groups) {
+    std::map<std::uint32_t, std::set<GroupKey>> waits;
+    for (const auto& [key, members] : groups) {
         for (const auto& [rank, group] : members) {
             if (group->pending) {
-                waits[rank].insert(name);
+                waits[rank].insert(key);
             }
         }
     }
@@ -206,20 +207,20 @@ std::vector<StuckCollective> find_stuck(std::span<const Dump> dumps) {
     Groups groups;
     for (const auto& dump : dumps) {
         for (const auto& group : dump.groups) {
-            groups[group.name].push_back({dump.rank, &group});
+            groups[{group.name, group.members}].push_back({dump.rank, &group});
         }
     }
     auto waits = find_waits(groups);
     std::vector<StuckCollective> all;
-    for (auto& [name, members] : groups) {
+    for (auto& [key, members] : groups) {
         std::ranges::sort(members, {}, &Member::rank);
         auto stuck = GroupJudge(members).judge();
         if (!stuck) {
             continue;
         }
         stuck->is_cause =
-            !stuck->culprits.empty() && std::ranges::all_of(stuck->culprits, [&, &group = name](std::uint32_t rank) {
-                return waits[rank].size() == waits[rank].count(group);
+            !stuck->culprits.empty() && std::ranges::all_of(stuck->culprits, [&, &own = key](std::uint32_t rank) {
+                return waits[rank].size() == waits[rank].count(own);
             });
         all.push_back(std::move(*stuck));
     }

@@ -15,7 +15,7 @@ namespace rdma_nccl::flight_recorder {
 
 namespace {
 
-/// A thing with its two names: the second one is newer.
+/// A setting of PyTorch's, under both its names: the second one is newer.
 struct Names {
     std::string_view name;
     std::string_view alias;

@@ -6,6 +6,7 @@
 #include "lib/base/unique_fd.h"
 #include "lib/net/tcp.h"
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <optional>
@@ -55,6 +56,8 @@ public:
         }
         return opened;
     }
+
+    void set_limit(const Limit& limit) { limit_ = limit; }
 
     /// Sends a line and returns that of the answer.
     Result<std::string> exchange(std::string_view line) {
@@ -163,18 +166,32 @@ Result<void> pass_gate(Conversation& with, Use use) {
     });
 }
 
+/// All ranks of a node share the port, and the kernel picks one: if that is stopped, it accepts but says nothing. Asks
+/// for another one after a second, as NCCL's own client does (src/ras/client.cc).
+Result<Conversation> open_greeted(const Endpoint& endpoint, const Limit& limit) {
+    constexpr std::chrono::seconds patience(1);
+    while (true) {
+        const auto soon = std::min(limit.deadline, std::chrono::steady_clock::now() + patience);
+        auto with = Conversation::open(endpoint, {soon, limit.cancel});
+        const auto greeting = with ? with->exchange("CLIENT PROTOCOL 2") : tl::unexpected(with.error());
+        if (greeting && greeting->starts_with("SERVER PROTOCOL ")) {
+            with->set_limit(limit);
+            return with;
+        }
+        if (greeting) {
+            return fail("what listens there is not NCCL's RAS");
+        }
+        if (greeting.error().os_error != ETIMEDOUT || std::chrono::steady_clock::now() >= limit.deadline) {
+            return tl::unexpected(greeting.error());
+        }
+    }
+}
+
 Result<Report> converse(const Endpoint& endpoint, const Asking& asking) {
     const Limit limit{std::chrono::steady_clock::now() + asking.limit, asking.cancel};
-    auto with = Conversation::open(endpoint, limit);
+    auto with = open_greeted(endpoint, limit);
     if (!with) {
         return tl::unexpected(with.error());
-    }
-    const auto greeting = with->exchange("CLIENT PROTOCOL 2");
-    if (!greeting) {
-        return tl::unexpected(greeting.error());
-    }
-    if (!greeting->starts_with("SERVER PROTOCOL ")) {
-        return fail("what listens there is not NCCL's RAS");
     }
     return pass_gate(*with, asking.use)
         .and_then([&] { return with->exchange("TIMEOUT 5"); }) // NCCL's own default; a newer one may have another

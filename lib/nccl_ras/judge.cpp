@@ -25,6 +25,11 @@ Owner owner_of(const Member& member) {
     return {member.host, member.pid, member.cuda_dev};
 }
 
+/// NCCL has -1 for a process that it does not know: two of them need not be the same.
+bool is_known(const Member& member) {
+    return member.pid > 0;
+}
+
 using Key = std::pair<std::string_view, std::string_view>;
 Key key_of(const Communicator& communicator) {
     return {communicator.hash, communicator.secondary};
@@ -40,10 +45,30 @@ struct Spread {
     friend bool operator==(const Spread&, const Spread&) = default;
 };
 
-Spread spread_of(const Communicator& communicator, std::size_t function) {
-    const auto count = [&](const Rank& rank) { return rank.counts.at(function); };
-    const auto [least, most] = std::ranges::minmax_element(communicator.ranks, {}, count);
-    return least == communicator.ranks.end() ? Spread() : Spread{count(*least), count(*most)};
+Spread spread_of(const std::vector<const Rank*>& ranks, std::size_t function) {
+    const auto count = [&](const Rank* rank) { return rank->counts.at(function); };
+    const auto [least, most] = std::ranges::minmax_element(ranks, {}, count);
+    return least == ranks.end() ? Spread() : Spread{count(*least), count(*most)};
+}
+
+/// A communicator's ranks that are in both reports, in the same order: another one may only have answered late.
+struct InBoth {
+    std::vector<const Rank*> before;
+    std::vector<const Rank*> after;
+};
+InBoth in_both(const Communicator& before, const Communicator& after) {
+    std::map<std::uint32_t, const Rank*> known;
+    for (const auto& rank : before.ranks) {
+        known.emplace(rank.member.rank, &rank);
+    }
+    InBoth ranks;
+    for (const auto& rank : after.ranks) {
+        if (const auto earlier = known.find(rank.member.rank); earlier != known.end()) {
+            ranks.before.push_back(earlier->second);
+            ranks.after.push_back(&rank);
+        }
+    }
+    return ranks;
 }
 
 /// What is found in all communicators, before chains are followed.
@@ -60,8 +85,9 @@ public:
                 changing = true;
                 continue;
             }
+            const auto ranks = in_both(*before->second, communicator);
             for (std::size_t i = 0; i < function_names.size(); ++i) {
-                compare(*before->second, communicator, i);
+                compare(communicator, ranks, i);
             }
         }
     }
@@ -85,21 +111,27 @@ public:
     bool changing = false;
 
 private:
-    void compare(const Communicator& before, const Communicator& after, std::size_t function) {
-        const auto now = spread_of(after, function);
-        if (spread_of(before, function) != now) {
+    void compare(const Communicator& communicator, const InBoth& ranks, std::size_t function) {
+        const auto now = spread_of(ranks.after, function);
+        if (spread_of(ranks.before, function) != now) {
             moving = true;
         } else if (now.least < now.most) {
-            Lag lag{after.hash, after.size, function_names.at(function), now.least + 1, {}, 0};
-            for (const auto& rank : after.ranks) {
-                if (rank.counts.at(function) == now.least) {
-                    lag.members.push_back(rank.member);
+            Lag lag{communicator.hash, communicator.size, function_names.at(function), now.least + 1, {}, 0};
+            for (const auto* const rank : ranks.after) {
+                if (rank->counts.at(function) == now.least) {
+                    lag.members.push_back(rank->member);
                 } else {
                     ++lag.waiting;
-                    waiting_.insert(owner_of(rank.member));
+                    add_waiting(rank->member);
                 }
             }
             lags.push_back(std::move(lag));
+        }
+    }
+
+    void add_waiting(const Member& member) {
+        if (is_known(member)) {
+            waiting_.insert(owner_of(member));
         }
     }
 
@@ -111,12 +143,11 @@ std::vector<Lost> lost_in(const Report& report) {
     std::set<Owner> named; // a process is in many communicators
     for (const auto& communicator : report.communicators) {
         for (const auto& rank : communicator.missing) {
-            if (named.insert(owner_of(rank.member)).second) {
+            if (!is_known(rank.member) || named.insert(owner_of(rank.member)).second) {
                 lost.push_back({communicator.hash, rank});
             }
         }
     }
-    // A rank that answers but has left the communicator tells least.
     std::ranges::stable_sort(lost, {}, [](const Lost& one) {
         return one.rank.dead ? 0 : one.rank.unresponsive ? 1 : 2;
     });
@@ -150,7 +181,7 @@ std::string_view sentence_of(State state) {
 }
 
 std::string_view fate_of(const MissingRank& rank) {
-    return rank.dead           ? "is dead for NCCL's RAS"
+    return rank.dead           ? "is dead, as NCCL's RAS says"
            : rank.unresponsive ? "does not answer NCCL's RAS"
                                : "has left or not joined";
 }
@@ -177,18 +208,22 @@ Verdict judge(const Report& earlier, const Report& later) {
 }
 
 std::vector<Named> named_in(const Verdict& verdict, std::string_view since) {
-    auto named = mapped(verdict.lost, [](const Lost& lost) {
-        return Named{lost.rank.member, format_text("{} (communicator {})", fate_of(lost.rank), lost.communicator)};
-    });
+    std::vector<Named> named;
+    std::vector<Named> left; // these tell least
+    for (const auto& [communicator, rank] : verdict.lost) {
+        (rank.answers() ? left : named)
+            .push_back({rank.member, format_text("{} (communicator {})", fate_of(rank), communicator)});
+    }
     for (const auto& lag : verdict.lags) {
         const auto what = text_of(lag, since);
         append(named, mapped(lag.members, [&](const Member& member) { return Named{member, what}; }));
     }
+    append(named, std::move(left));
     return named;
 }
 
 Described describe(const Member& member) {
-    return {format_text("rank {} (pid {} on {})", member.rank, member.pid, member.host), {}};
+    return {format_text("communicator rank {} (pid {} on {})", member.rank, member.pid, member.host), {}};
 }
 
 std::vector<std::string> lines_of(const Verdict& verdict, const Describe& describe, std::string_view since) {

@@ -41,7 +41,7 @@ enum class State {
 struct Verdict {
     std::string version; ///< of NCCL
     State state = State::NoCommunicator;
-    std::vector<Lost> lost; ///< the first to look at
+    std::vector<Lost> lost; ///< dead ones first, those that answer last
     /// Only of ranks for which others wait while they wait for nobody. If there are none, of all ranks that lag: they
     /// wait for each other.
     std::vector<Lag> lags;
@@ -59,7 +59,8 @@ struct Named {
     std::string what; ///< "has not entered all-reduce 4711 of communicator 0xab (15 of 16 ranks wait 62 s)"
 };
 
-/// Returns lost ranks first. `since`: how long nothing has moved, "62 s"; empty if that is not known.
+/// Returns dead and unresponsive ranks first, and last those that answer but are not in their communicator. `since`:
+/// how long nothing has moved, "62 s"; empty if that is not known.
 std::vector<Named> named_in(const Verdict& verdict, std::string_view since = "");
 
 /// Readers get no more than so many names.
@@ -72,7 +73,7 @@ struct Described {
 };
 using Describe = std::function<Described(const Member&)>;
 
-/// "rank 13 (pid 4711 on 10.0.0.2)", without a state.
+/// "communicator rank 13 (pid 4711 on 10.0.0.2)", without a state.
 Described describe(const Member& member);
 
 /// Returns the verdict in words. Each line is a sentence without a period; one that begins with blanks is about those

@@ -40,6 +40,9 @@ struct MissingRank {
     Member member;
     bool unresponsive = false; ///< its process does not answer
     bool dead = false;         ///< RAS has given its process up
+
+    /// Its process answers: the rank has only left its communicator, or not joined it.
+    [[nodiscard]] bool answers() const { return !unresponsive && !dead; }
 };
 
 struct Communicator {

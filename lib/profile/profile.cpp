@@ -198,10 +198,7 @@ ProcessProfile counted_since(const ProcessProfile& before, ProcessProfile now) {
 std::vector<CommunicatorTotals> totals_of(const ProcessProfile& process) {
     std::vector<CommunicatorTotals> all;
     for (const auto& [number, entry] : process.communicators) {
-        auto totals = totals_of(entry, number, process);
-        if (totals.sent > 0 || totals.received > 0) {
-            all.push_back(std::move(totals));
-        }
+        all.push_back(totals_of(entry, number, process));
     }
     return all;
 }
@@ -277,7 +274,8 @@ std::string_view name_of(Function function) {
 }
 
 std::string lag_text(const Lag& lag) {
-    return format_text("rank {} is {} {} behind", lag.rank, lag.behind, name_of(lag.function));
+    return format_text("rank {} is {} behind", lag.rank,
+                       format_count(lag.behind, format_text("{} call", name_of(lag.function))));
 }
 
 } // namespace rdma_nccl::profile

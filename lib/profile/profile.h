@@ -94,10 +94,12 @@ struct CommunicatorTotals {
     Waits waits;            ///< of sends
     SlowestPeer slowest;
 
+    [[nodiscard]] bool has_moved() const { return sent > 0 || received > 0; }
+
     friend bool operator==(const CommunicatorTotals&, const CommunicatorTotals&) = default;
 };
 
-/// Returns the communicators that have moved anything.
+/// Returns all communicators of the process, also those that have moved nothing.
 std::vector<CommunicatorTotals> totals_of(const ProcessProfile& process);
 
 /// Of a node, in its evidence: those with most bytes.
@@ -127,7 +129,7 @@ std::string title_of(const CommunicatorTotals& totals);
 std::string waits_text(const CommunicatorTotals& totals);
 /// "AllReduce".
 std::string_view name_of(Function function);
-/// "rank 5 is 3 AllReduce behind".
+/// "rank 5 is 3 AllReduce calls behind".
 std::string lag_text(const Lag& lag);
 
 } // namespace rdma_nccl::profile

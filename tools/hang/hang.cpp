@@ -57,6 +57,11 @@ void add_process(hang::Report& report, const SysRoot& live, const ras::Member& m
     }
 }
 
+/// IPv6 may be off, and then ::1 is no address of the node.
+bool is_local_or_unset(const IpAddress& address) {
+    return is_local(address) || address.is_loopback();
+}
+
 Result<int> run_hang(const HangOptions& options) {
     const auto live = SysRoot::open("/");
     if (!live) {
@@ -65,6 +70,10 @@ Result<int> run_hang(const HangOptions& options) {
     const auto endpoint = find_address(options, *live, Environment::from(environ)).and_then(ras::parse_endpoint);
     if (!endpoint) {
         return tl::unexpected(endpoint.error());
+    }
+    // What a user's rank names must not make root connect anywhere.
+    if (options.address.empty() && !std::ranges::all_of(endpoint->addresses, is_local_or_unset)) {
+        return fail(format_text("hang: NCCL's RAS at {} is not on this node; name it by --address", endpoint->text));
     }
     ras::Asking asking;
     asking.interval = std::chrono::milliseconds(static_cast<std::int64_t>(options.interval * 1000));
@@ -78,7 +87,7 @@ Result<int> run_hang(const HangOptions& options) {
         add_process(report, *live, named[i].member);
     }
     print_out(options.json ? json_of(report) : text_of(report));
-    return !finish_output() ? exit_cannot_tell : report.names_any() ? exit_warning : exit_good;
+    return !finish_output() ? exit_cannot_tell : report.blames_any() ? exit_warning : exit_good;
 }
 
 } // namespace

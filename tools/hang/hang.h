@@ -5,6 +5,7 @@
 #include "lib/base/json.h"
 #include "lib/nccl_ras/judge.h"
 
+#include <algorithm>
 #include <map>
 #include <string>
 
@@ -19,8 +20,11 @@ struct Report {
     std::map<std::pair<std::string, std::int32_t>, std::string> processes;
 
     [[nodiscard]] std::string process_of(const ras::Member& member) const;
-    /// Returns true if the verdict blames any rank.
-    [[nodiscard]] bool names_any() const { return !verdict.lost.empty() || !verdict.lags.empty(); }
+    /// Returns true if the verdict blames any rank: not one that answers but is not in its communicator.
+    [[nodiscard]] bool blames_any() const {
+        return !verdict.lags.empty() ||
+               std::ranges::any_of(verdict.lost, [](const ras::Lost& lost) { return !lost.rank.answers(); });
+    }
 };
 
 /// Returns lines of at most 100 columns.

@@ -52,11 +52,12 @@ public:
         }
         Attempt attempt(job, number, &events, std::move(names), std::move(*directory), std::move(*output));
         if (!job.recorder_directory.empty()) {
-            auto recorder = make_subdirectory(job.recorder_directory, format_text("attempt_{}", number));
-            if (!recorder) {
-                return tl::unexpected(recorder.error());
+            if (auto recorder = make_subdirectory(job.recorder_directory, format_text("attempt_{}", number))) {
+                attempt.recorder_directory_ = std::move(*recorder);
+            } else { // no reason for a job to fail
+                attempt.output_.say(
+                    format_text("warning: PyTorch's flight recorder is off: {}", recorder.error().message));
             }
-            attempt.recorder_directory_ = std::move(*recorder);
         }
         return attempt;
     }
@@ -326,9 +327,7 @@ public:
     /// Starts to find out where the ranks are. Does nothing while it does so.
     void explain() {
         if (!stacks_.valid()) {
-            stacks_ = std::async(std::launch::async, [&job = job_.job, pids = job_.processes.running_pids()] {
-                return read_stacks(job.root, pids, job.environment, std::chrono::seconds(10));
-            });
+            read_stacks_in_thread();
         }
         if (job_.plan.node_rank.value == 0) {
             ras_.start(ras_address(job_.plan, job_.job.worker, job_.job.environment));
@@ -378,6 +377,16 @@ public:
     }
 
 private:
+    void read_stacks_in_thread() {
+        try {
+            stacks_ = std::async(std::launch::async, [&job = job_.job, pids = job_.processes.running_pids()] {
+                return read_stacks(job.root, pids, job.environment, std::chrono::seconds(10));
+            });
+        } catch (const std::system_error& error) { // the user has no more threads, as may be in a job that hangs
+            job_.say(format_text("stacks cannot be shown: no thread can be started: {}", error.what()));
+        }
+    }
+
     [[nodiscard]] std::string name_of(std::size_t local_rank) const {
         return format_text("rank {} on {}", job_.plan.first_rank() + local_rank, job_.job.node);
     }

@@ -139,8 +139,9 @@ Result<std::string> recorder_directory(const Job& job) {
 }
 
 /// Removes the directories in which no file was left.
-void remove_if_empty(const std::string& directory) {
-    for (unsigned i = 0; ::rmdir(format_text("{}/attempt_{}", directory, i).c_str()) == 0; ++i) {
+void remove_empty(const std::string& directory, unsigned restarts) {
+    for (unsigned i = 0; i <= restarts; ++i) {
+        (void)::rmdir(format_text("{}/attempt_{}", directory, i).c_str());
     }
     (void)::rmdir(directory.c_str());
 }
@@ -151,11 +152,11 @@ int run_ranks(Job job) {
         return report_error(logs.error(), 1);
     }
     job.log_directory = *logs;
-    const auto recorder = job.records ? recorder_directory(job) : Result<std::string>();
-    if (!recorder) {
-        return report_error(recorder.error(), 1);
+    if (const auto recorder = job.records ? recorder_directory(job) : Result<std::string>()) {
+        job.recorder_directory = *recorder;
+    } else { // no reason for a job to fail
+        print_error(format_text("warning: PyTorch's flight recorder is off: {}", recorder.error().message));
     }
-    job.recorder_directory = *recorder;
     auto directory =
         job.options.torchelastic_environment && logs->empty() ? make_error_directory(job.environment) : std::nullopt;
     job.error_directory = directory ? directory->path() : "";
@@ -168,8 +169,8 @@ int run_ranks(Job job) {
         const auto control = start_control(job.options, job.environment, job.plan, job.node,
                                            default_port_range(read_ephemeral_range(job.root)));
         const int code = run_job(job, *control, signals, guard_fd);
-        if (job.records && logs->empty()) {
-            remove_if_empty(job.recorder_directory);
+        if (logs->empty() && !job.recorder_directory.empty()) {
+            remove_empty(job.recorder_directory, job.options.max_restarts);
         }
         directory.reset(); // also if the guard process no longer exists to remove it
         return code;
@@ -193,8 +194,8 @@ bool pass_preflight(const Job& job, const Settings& settings) {
     return warnings.empty() || !strict;
 }
 
-/// Reads the settings as all subcommands do; `--bind` and `--recorder` override RDMA_NCCL_* and the site file. Fails
-/// only if one of these is invalid: the run needs nothing else of them, so it continues.
+/// Reads the settings as all subcommands do; `--bind` and `--recorder` override RDMA_NCCL_* and the site file. Without
+/// these options invalid settings are only warned of: the run needs nothing else of them.
 Result<Settings> settings_of(const Options& options) {
     SettingsOptions wanted;
     wanted.root = options.root;

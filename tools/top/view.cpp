@@ -108,7 +108,7 @@ TopRow row_of(const TopCommunicator& communicator, const TopSample& sample) {
     cells.use = cells.share = "";
     cells.notes = profile::waits_text(moved);
     add_note(cells.notes, communicator.lag ? profile::lag_text(*communicator.lag) : "");
-    cells.idle = moved.sent + moved.received > 0 ? 0 : communicator.lag ? 1 : 2;
+    cells.idle = moved.has_moved() ? 0 : communicator.lag ? 1 : 2;
     return cells;
 }
 

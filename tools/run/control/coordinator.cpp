@@ -87,6 +87,9 @@ public:
         auto orders = arbiter_.take_orders();
         for (const auto& order : orders) {
             send_all(order);
+            if (std::holds_alternative<Restart>(order)) {
+                hang_.reset(); // of the attempt before
+            }
         }
         if (workers_.size() == nodes_ - 1 || absent_left_out_ || arbiter_.finished()) {
             warn_of_refused();
@@ -182,6 +185,9 @@ private:
 
     void judge_hang(unsigned node, bool moved) {
         const auto now = Clock::now();
+        if (moved) {
+            hang_.reset(); // the job goes on while NCCL's RAS is still asked
+        }
         if (hang_judge_ && hang_judge_->on_sample(node, moved, now)) {
             hang_ = format_text("the job hangs: nothing has moved on any node for {} s",
                                 in_seconds(hang_judge_->idle_time(now)));
@@ -264,7 +270,7 @@ private:
     Time start_ = Clock::now();
     unsigned nodes_;
     std::optional<HangJudge> hang_judge_;
-    std::optional<std::string> hang_;        ///< the last one, in words
+    std::optional<std::string> hang_;        ///< in words; absent once something has moved again
     std::optional<Coordinator> coordinator_; ///< absent: this node is not connected to others
     std::unordered_map<int, Peer> peers_;    ///< by worker
     std::map<unsigned, int> workers_;        ///< by node: the last one that connected; it may be lost

@@ -35,6 +35,7 @@ void fields(auto& f, Is<flight_recorder::ProcessGroup> auto& m) {
     f("ranks", m.ranks);
     f("progress", m.progress);
     f("pending", m.pending);
+    f("members", m.members, (std::uint64_t{1} << 48U) - 1);
 }
 
 void fields(auto& f, Is<flight_recorder::Dump> auto& m) {

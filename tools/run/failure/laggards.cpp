@@ -1,11 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tools/run/failure/laggards.h"
 
+#include "lib/base/format.h"
+#include "lib/net/listeners.h"
 #include "lib/net/tcp.h"
 #include "lib/slurm/step_processes.h"
 #include "tools/common/process_state.h"
 
 #include <algorithm>
+#include <array>
+#include <exception>
+#include <system_error>
+#include <unistd.h>
 
 namespace rdma_nccl::run {
 
@@ -14,6 +20,32 @@ namespace {
 /// The job has been still for long, so a short time tells enough. RAS answers at once if all ranks do.
 constexpr ras::Asking asking{
     .use = ras::Use::Automatic, .interval = std::chrono::seconds(3), .limit = std::chrono::seconds(12), .cancel = -1};
+
+/// Fails if another user listens at the port, which any user can do who comes first.
+Result<void> refuse_stranger(const ras::Endpoint& endpoint) {
+    auto listeners = find_listeners(std::array{endpoint.port});
+    const auto others = strangers(listeners ? *std::move(listeners) : std::vector<PortListener>(), ::geteuid());
+    return others.empty() ? Result<void>() : fail(format_stranger(others.front()));
+}
+
+/// Throws nothing, so that the launcher goes on, whatever happens.
+Result<ras::Verdict> question_ras(const std::string& address, const ras::Asking& question) {
+    try {
+        const auto endpoint = ras::parse_endpoint(address);
+        if (!endpoint) {
+            return tl::unexpected(endpoint.error());
+        }
+        return refuse_stranger(*endpoint).and_then([&] { return ras::ask_twice(*endpoint, question); });
+    } catch (const std::exception& error) { // no memory
+        return fail(format_text("NCCL's RAS cannot be asked: {}", error.what()));
+    }
+}
+
+std::future<Result<ras::Verdict>> at_once(Result<ras::Verdict> answer) {
+    std::promise<Result<ras::Verdict>> promise;
+    promise.set_value(std::move(answer));
+    return promise.get_future();
+}
 
 } // namespace
 
@@ -34,10 +66,11 @@ void RasQuestion::start(const std::string& address) {
     }
     auto question = asking;
     question.cancel = cancelled_.get();
-    answer_ = std::async(std::launch::async, [address, question] {
-        return ras::parse_endpoint(address).and_then(
-            [&](const ras::Endpoint& endpoint) { return ras::ask_twice(endpoint, question); });
-    });
+    try {
+        answer_ = std::async(std::launch::async, [address, question] { return question_ras(address, question); });
+    } catch (const std::system_error& error) {
+        answer_ = at_once(fail(format_text("no thread can be started: {}", error.what())));
+    }
 }
 
 std::optional<Result<ras::Verdict>> RasQuestion::take() {

@@ -265,7 +265,7 @@ std::string stuck_text(std::span<const RankDump> dumps) {
     Block block(format_text("collectives, by PyTorch's flight recorder in {}:", format_count(dumps.size(), "rank")));
     const auto all = flight_recorder::find_stuck(mapped(dumps, &RankDump::dump));
     if (all.empty()) {
-        block.line("none hangs: all that one rank has called, all have completed");
+        block.line("none hangs: what a rank has called, all have completed");
     }
     for (const auto& stuck : std::span(all).first(std::min(all.size(), most_shown))) {
         for (const auto& line : flight_recorder::stuck_lines(stuck)) {

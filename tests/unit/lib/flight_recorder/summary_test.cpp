@@ -9,6 +9,7 @@
 #include <gtest/gtest.h>
 #include <string>
 #include <sys/stat.h>
+#include <utility>
 #include <vector>
 
 namespace rdma_nccl::flight_recorder {
@@ -43,10 +44,13 @@ Dump dump_of(std::uint32_t rank, std::uint64_t enqueued, std::uint32_t ranks, Co
 }
 
 TEST(Dump, OfARank) {
-    const auto dump = dumps_of("absent").at(2);
+    auto dump = dumps_of("absent").at(2);
     EXPECT_EQ(dump.version, "2.4");
     EXPECT_EQ(dump.rank, 2U);
     ASSERT_EQ(dump.groups.size(), 2U);
+    for (auto& group : dump.groups) {
+        EXPECT_NE(std::exchange(group.members, 0), 0U);
+    }
     EXPECT_EQ(dump.groups[0], (ProcessGroup{"0", "dp", 4, {4710, 4710, 4710}, std::nullopt}));
     EXPECT_EQ(
         dump.groups[1],
@@ -84,6 +88,19 @@ TEST(Stuck, RanksThatWaitForEachOther) {
     }
 }
 
+TEST(Stuck, SendsAndReceivesAreNoCollectives) {
+    EXPECT_EQ(lines_of(dumps_of("sends")), Lines{});
+}
+
+TEST(Stuck, GroupsOfOneNameAreApartIfTheirRanksAre) {
+    std::vector dumps{dump_of(0, 12, 1, CollectiveState::Started), dump_of(1, 9, 1, CollectiveState::Started)};
+    dumps[0].groups[0].members = 1;
+    dumps[1].groups[0].members = 2;
+    for (const auto& stuck : find_stuck(dumps)) {
+        EXPECT_EQ(stuck.culprits, std::vector<std::uint32_t>());
+    }
+}
+
 TEST(Stuck, TheCauseComesFirst) {
     std::vector dumps{dump_of(0, 10, 2, CollectiveState::Started), dump_of(1, 9, 2, CollectiveState::Started),
                       dump_of(2, 9, 2, CollectiveState::Started)};
@@ -113,7 +130,7 @@ TEST(Stuck, RanksThatCallOthers) {
 TEST(Stuck, NobodyDiffers) {
     const std::vector started{dump_of(0, 10, 2, CollectiveState::Started), dump_of(1, 12, 2, CollectiveState::Started)};
     EXPECT_EQ(lines_of(started),
-              (Lines{"process group \"0\" (2 ranks): all_reduce 10: 2 ranks have started it: none differs"}));
+              (Lines{"process group \"0\" (2 ranks): all_reduce 10: 2 ranks have started it, with the same call"}));
     EXPECT_TRUE(lines_of({dump_of(0, 9, 2, CollectiveState::Completed)}).empty()) << "all have completed all";
     EXPECT_TRUE(lines_of({}).empty());
 }

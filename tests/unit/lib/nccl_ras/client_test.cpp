@@ -174,6 +174,12 @@ TEST(RasClient, EndsAtItsLimitAndWhenItIsCancelled) {
     EXPECT_EQ(ask(server.endpoint(), cancelled).error().os_error, ECANCELED);
 }
 
+TEST(RasClient, AsksAnotherRankWhereOneIsStopped) {
+    FakeRas server({{{"CLIENT PROTOCOL 2", ""}}, nccl_2_29(report_with(4))});
+    const auto report = ask(server.endpoint(), asking(Use::Automatic));
+    EXPECT_TRUE(report.has_value()) << report.error().message;
+}
+
 TEST(RasClient, IsCancelledBetweenTheReports) {
     FakeRas server({nccl_2_29(report_with(4))});
     Pipe pipe = open_pipe().value();

@@ -72,8 +72,10 @@ TEST(RasJudge, FollowsAChainToTheRankThatWaitsForNobody) {
     const auto found = lines({communicator_json("0xab", {{.rank = 0, .all_reduce = 8}, {.rank = 1, .all_reduce = 7}}),
                               communicator_json("0xcd", {{.rank = 0, .all_gather = 3, .pid = 1001},
                                                          {.rank = 1, .all_gather = 2, .pid = 1005}})});
-    EXPECT_EQ(found, Texts{"rank 1 (pid 1005 on 10.0.0.1) has not entered all-gather 3 of communicator 0xcd (1 of 2 "
-                           "ranks wait)"});
+    EXPECT_EQ(
+        found,
+        Texts{"communicator rank 1 (pid 1005 on 10.0.0.1) has not entered all-gather 3 of communicator 0xcd (1 of 2 "
+              "ranks wait)"});
 }
 
 TEST(RasJudge, SeesRanksThatWaitForEachOther) {
@@ -83,8 +85,10 @@ TEST(RasJudge, SeesRanksThatWaitForEachOther) {
     EXPECT_TRUE(verdict.circular);
     const auto found = lines_of(verdict, describe);
     ASSERT_EQ(found.size(), 3U);
-    EXPECT_EQ(found[0], "rank 0 (pid 1000 on 10.0.0.1) has not entered all-gather 3 of communicator 0xab (1 of 2 ranks "
-                        "wait)");
+    EXPECT_EQ(
+        found[0],
+        "communicator rank 0 (pid 1000 on 10.0.0.1) has not entered all-gather 3 of communicator 0xab (1 of 2 ranks "
+        "wait)");
     EXPECT_EQ(found[2], "these ranks wait for each other: do they call collectives in different orders?");
 }
 
@@ -95,10 +99,28 @@ TEST(RasJudge, NamesLostRanksFirstAndEachOnce) {
         communicator_json("0xcd", {{.rank = 0}}, {{.rank = 4, .dead = true}})};
     const auto found = lines(communicators);
     ASSERT_EQ(found.size(), 4U);
-    EXPECT_EQ(found[0], "rank 4 (pid 2004 on 10.0.0.2) is dead for NCCL's RAS (communicator 0xab)");
-    EXPECT_EQ(found[1], "rank 3 (pid 2003 on 10.0.0.2) does not answer NCCL's RAS (communicator 0xab)");
-    EXPECT_EQ(found[2], "rank 2 (pid 2002 on 10.0.0.2) has left or not joined (communicator 0xab)");
-    EXPECT_TRUE(found[3].starts_with("rank 1 (pid 1001")) << found[3];
+    EXPECT_EQ(found[0], "communicator rank 4 (pid 2004 on 10.0.0.2) is dead, as NCCL's RAS says (communicator 0xab)");
+    EXPECT_EQ(found[1], "communicator rank 3 (pid 2003 on 10.0.0.2) does not answer NCCL's RAS (communicator 0xab)");
+    EXPECT_TRUE(found[2].starts_with("communicator rank 1 (pid 1001")) << found[2];
+    EXPECT_EQ(found[3], "communicator rank 2 (pid 2002 on 10.0.0.2) has left or not joined (communicator 0xab)");
+}
+
+TEST(RasJudge, ARankThatAnsweredLateHasNotMoved) {
+    const auto first =
+        report_of({communicator_json("0xab", {{.rank = 0, .all_reduce = 5}, {.rank = 1, .all_reduce = 4}})});
+    const auto late = report_of({communicator_json(
+        "0xab", {{.rank = 0, .all_reduce = 5}, {.rank = 1, .all_reduce = 4}, {.rank = 2, .all_reduce = 3}})});
+    const auto verdict = judge(first, late);
+    EXPECT_EQ(verdict.state, State::Lagging);
+    ASSERT_EQ(verdict.lags.size(), 1U);
+    EXPECT_EQ(verdict.lags[0].members.at(0).rank, 1U);
+}
+
+TEST(RasJudge, ProcessesThatNcclDoesNotKnowAreNotOne) {
+    const auto found = lines({communicator_json(
+        "0xab", {{.rank = 0, .all_reduce = 5, .pid = -1}, {.rank = 1, .all_reduce = 4, .pid = -1}})});
+    ASSERT_EQ(found.size(), 1U);
+    EXPECT_TRUE(found[0].starts_with("communicator rank 1 ")) << found[0];
 }
 
 TEST(RasJudge, NamesAFewAndCountsTheOthers) {

@@ -148,7 +148,7 @@ TEST(TopTable, ShowsCommunicators) {
               "COMMUNICATOR                  SENT  RECEIVED                    NOTES");
     EXPECT_EQ(line_with(lines, "tp (8 ranks)"),
               "tp (8 ranks)                 10.00         0                    "
-              "slowest peer 3 -> 4, 50 % of the wait is for the wire; rank 5 is 2 AllReduce behind");
+              "slowest peer 3 -> 4, 50 % of the wait is for the wire; rank 5 is 2 AllReduce calls behind");
     EXPECT_NE(line_with(top_table(with, {0, 13}), "tp (8 ranks)"), "");
     EXPECT_EQ(top_rows(with)[6].substr(12, 30), "  comm     tp (8 ranks)     10");
 }

@@ -68,6 +68,8 @@ protected:
         wanted.context = "run 7.0";
         wanted.node_timeout = timeout;
         wanted.join_timeout = join_timeout;
+        wanted.hang_timeout = hang_timeout;
+        wanted.ends_hanging_job = true;
         return wanted;
     }
     ArbiterRules rules(unsigned nodes) const {
@@ -102,6 +104,7 @@ protected:
     std::vector<Launcher> launchers_;
     milliseconds timeout{30000};
     milliseconds join_timeout{30000};
+    std::optional<milliseconds> hang_timeout;
     unsigned restarts = 0;
 };
 
@@ -202,6 +205,42 @@ TEST_F(RunControl, AllStartAgainWithTheSamePort) {
     }
     ASSERT_TRUE(until([this] { return all_finished(); }));
     EXPECT_EQ(launchers_[2].finish(), 0);
+}
+
+TEST_F(RunControl, AJobThatHangsEndsOnlyIfItStillDoes) {
+    hang_timeout = milliseconds(1);
+    for (const bool moves : {true, false}) {
+        launchers_.clear();
+        start(1);
+        auto& launcher = launchers_[0];
+        ASSERT_TRUE(until([&] {
+            launcher.control->report_activity(false);
+            return launcher.order<ShowStacks>() != nullptr;
+        }));
+        launcher.control->report_activity(moves);
+        launcher.control->report_hang_explained({{"127.0.0.1", 1, "lags"}});
+        launcher.work();
+        EXPECT_NE(launcher.order<Laggard>(), nullptr);
+        EXPECT_EQ(launcher.order<EndRanks>() != nullptr, !moves);
+    }
+}
+
+TEST_F(RunControl, TheHangOfAnEarlierAttemptDoesNotEndTheNext) {
+    hang_timeout = milliseconds(1);
+    restarts = 1;
+    start(1);
+    auto& launcher = launchers_[0];
+    ASSERT_TRUE(until([&] {
+        launcher.control->report_activity(false);
+        return launcher.order<ShowStacks>() != nullptr;
+    }));
+    launcher.control->report_failure(failure_of(0, 7), Clock::now());
+    launcher.control->report_ended({});
+    ASSERT_TRUE(until([&] { return launcher.order<Restart>() != nullptr; }));
+    const auto before = launcher.orders.size();
+    launcher.control->report_hang_explained({});
+    launcher.work();
+    EXPECT_EQ(launcher.orders.size(), before);
 }
 
 TEST_F(RunControl, ALauncherThatDiesEndsTheOthers) {

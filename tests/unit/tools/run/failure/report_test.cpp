@@ -94,7 +94,7 @@ TEST(RunReport, NamesTheRankThatIsMissed) {
 TEST(RunReport, WithoutAHang) {
     EXPECT_EQ(stuck_text({}), "");
     EXPECT_EQ(stuck_text(std::vector{dump_of(0, 9)}),
-              "collectives, by PyTorch's flight recorder in 1 rank:\n  none hangs: all that one rank has called, all "
+              "collectives, by PyTorch's flight recorder in 1 rank:\n  none hangs: what a rank has called, all "
               "have completed\n  dumps: n01:/logs/?\n");
 }
 
