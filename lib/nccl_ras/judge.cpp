@@ -116,7 +116,11 @@ private:
         if (spread_of(ranks.before, function) != now) {
             moving = true;
         } else if (now.least < now.most) {
-            Lag lag{communicator.hash, communicator.size, function_names.at(function), now.least + 1, {}, 0};
+            Lag lag;
+            lag.communicator = communicator.hash;
+            lag.size = communicator.size;
+            lag.function = function_names.at(function);
+            lag.operation = now.least + 1;
             for (const auto* const rank : ranks.after) {
                 if (rank->counts.at(function) == now.least) {
                     lag.members.push_back(rank->member);
@@ -144,7 +148,7 @@ std::vector<Lost> lost_in(const Report& report) {
     for (const auto& communicator : report.communicators) {
         for (const auto& rank : communicator.missing) {
             if (!is_known(rank.member) || named.insert(owner_of(rank.member)).second) {
-                lost.push_back({communicator.hash, rank});
+                lost.push_back({communicator.hash, rank, {}});
             }
         }
     }
@@ -162,6 +166,11 @@ State state_of(const Comparison& found, const Report& report) {
            : found.moving      ? State::Moving
            : found.changing    ? State::Changing
                                : State::Equal;
+}
+
+/// "0xab", or "\"dp\" 0xab".
+std::string title_of(const std::string& name, const std::string& hash) {
+    return name.empty() ? hash : format_text("\"{}\" {}", name, hash);
 }
 
 std::string_view sentence_of(State state) {
@@ -189,8 +198,8 @@ std::string_view fate_of(const MissingRank& rank) {
 std::string text_of(const Lag& lag, std::string_view since) {
     const auto index = std::ranges::find(function_names, lag.function) - function_names.begin();
     return format_text("has not entered {} {} of communicator {} ({} of {} ranks wait{}{})",
-                       spoken.at(static_cast<std::size_t>(index)), lag.operation, lag.communicator, lag.waiting,
-                       lag.size, since.empty() ? "" : " ", since);
+                       spoken.at(static_cast<std::size_t>(index)), lag.operation, title_of(lag.name, lag.communicator),
+                       lag.waiting, lag.size, since.empty() ? "" : " ", since);
 }
 
 } // namespace
@@ -199,6 +208,7 @@ Verdict judge(const Report& earlier, const Report& later) {
     Comparison found(earlier, later);
     Verdict verdict{.version = later.version,
                     .state = state_of(found, later),
+                    .moved = found.moving,
                     .lost = lost_in(later),
                     .lags = {},
                     .circular = false};
@@ -207,12 +217,25 @@ Verdict judge(const Report& earlier, const Report& later) {
     return verdict;
 }
 
+void add_names(Verdict& verdict, const std::map<std::uint64_t, std::string>& names) {
+    for (const auto& one : names) {
+        const auto hash = format_text("0x{:x}", one.first);
+        const auto add = [&](auto& named) {
+            if (named.communicator == hash) {
+                named.name = one.second;
+            }
+        };
+        std::ranges::for_each(verdict.lags, add);
+        std::ranges::for_each(verdict.lost, add);
+    }
+}
+
 std::vector<Named> named_in(const Verdict& verdict, std::string_view since) {
     std::vector<Named> named;
     std::vector<Named> left; // these tell least
-    for (const auto& [communicator, rank] : verdict.lost) {
+    for (const auto& [communicator, rank, name] : verdict.lost) {
         (rank.answers() ? left : named)
-            .push_back({rank.member, format_text("{} (communicator {})", fate_of(rank), communicator)});
+            .push_back({rank.member, format_text("{} (communicator {})", fate_of(rank), title_of(name, communicator))});
     }
     for (const auto& lag : verdict.lags) {
         const auto what = text_of(lag, since);
@@ -244,6 +267,8 @@ std::vector<std::string> lines_of(const Verdict& verdict, const Describe& descri
     }
     if (verdict.state != State::Lagging) {
         lines.emplace_back(sentence_of(verdict.state));
+    } else if (verdict.moved) {
+        lines.emplace_back("NCCL's other collectives move on: the job may only be slow");
     }
     return lines;
 }

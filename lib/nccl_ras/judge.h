@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -17,6 +18,7 @@ namespace rdma_nccl::ras {
 /// two reports.
 struct Lag {
     std::string communicator;    ///< its hash
+    std::string name;            ///< of the communicator, the user's; empty: not known
     std::uint32_t size = 0;      ///< of the communicator
     std::string_view function;   ///< of function_names
     std::uint64_t operation = 0; ///< number of the collective, of this function and communicator, from 1
@@ -26,8 +28,9 @@ struct Lag {
 
 /// A rank that RAS cannot ask.
 struct Lost {
-    std::string communicator;
+    std::string communicator; ///< its hash
     MissingRank rank;
+    std::string name; ///< of the communicator, the user's; empty: not known
 };
 
 enum class State {
@@ -41,6 +44,7 @@ enum class State {
 struct Verdict {
     std::string version; ///< of NCCL
     State state = State::NoCommunicator;
+    bool moved = false;     ///< collectives were launched between the two reports; in state Lagging, elsewhere
     std::vector<Lost> lost; ///< dead ones first, those that answer last
     /// Only of ranks for which others wait while they wait for nobody. If there are none, of all ranks that lag: they
     /// wait for each other.
@@ -53,10 +57,13 @@ struct Verdict {
 /// mean that nothing hangs.
 Verdict judge(const Report& earlier, const Report& later);
 
+/// Adds the names of communicators by their hashes, which NCCL also gives to profiler plugins.
+void add_names(Verdict& verdict, const std::map<std::uint64_t, std::string>& names);
+
 /// A rank that the verdict names, and what about it.
 struct Named {
     Member member;
-    std::string what; ///< "has not entered all-reduce 4711 of communicator 0xab (15 of 16 ranks wait 62 s)"
+    std::string what; ///< "has not entered all-reduce 4711 of communicator "dp" 0xab (15 of 16 ranks wait 62 s)"
 };
 
 /// Returns dead and unresponsive ranks first, and last those that answer but are not in their communicator. `since`:

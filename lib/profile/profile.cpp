@@ -176,6 +176,18 @@ Profiles read_profiles(const std::string& path, uid_t owner) {
     return profiles;
 }
 
+std::map<std::uint64_t, std::string> names_of(const Profiles& profiles) {
+    std::map<std::uint64_t, std::string> names;
+    for (const auto& [file, process] : profiles) {
+        for (const auto& [number, communicator] : process.communicators) {
+            if (communicator.id != 0 && !communicator.name.empty()) {
+                names.emplace(communicator.id, communicator.name);
+            }
+        }
+    }
+    return names;
+}
+
 ProcessProfile counted_since(const ProcessProfile& before, ProcessProfile now) {
     std::map<std::uint64_t, const FlowTotals*> earlier;
     for (const auto& flow : before.flows) {

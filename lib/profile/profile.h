@@ -70,6 +70,9 @@ using Profiles = std::map<std::string, ProcessProfile>;
 /// left out. Without such a directory it returns none.
 Profiles read_profiles(const std::string& path, uid_t owner = ::geteuid());
 
+/// Returns the users' names of communicators by their ids.
+std::map<std::uint64_t, std::string> names_of(const Profiles& profiles);
+
 /// Returns what a process has counted between two readings of its file.
 ProcessProfile counted_since(const ProcessProfile& before, ProcessProfile now);
 

@@ -6,6 +6,7 @@
 #include "lib/base/text.h"
 #include "lib/nccl_ras/client.h"
 #include "lib/net/tcp.h"
+#include "lib/profile/profile.h"
 #include "lib/slurm/step_processes.h"
 #include "tools/common/command_line.h"
 #include "tools/common/print.h"
@@ -26,22 +27,26 @@ struct HangOptions {
     bool json = false;
 };
 
-/// Returns the address of RAS: that on the command line, that of the step's ranks, that of this process, or NCCL's own.
-Result<std::string> find_address(const HangOptions& options, const SysRoot& live, const Environment& own) {
-    if (!options.address.empty()) {
-        return options.address;
-    }
+/// The process whose variables count.
+struct Asked {
+    Environment environment;
+    uid_t user = 0;
+};
+
+/// Returns a task of the step, or without a step this process.
+Result<Asked> find_asked(const HangOptions& options, const SysRoot& live, const Environment& own) {
     if (options.step.empty()) {
-        return own.get("NCCL_RAS_ADDR").value_or(std::string(ras::default_address));
+        return Asked{own, ::geteuid()};
     }
     const auto id = parse_step_id(options.step);
     const auto task = id ? find_task(live, id->job, id->step, own, ::geteuid()) : std::nullopt;
-    if (!task) {
+    const auto user = task ? user_of(live, task->pid) : std::nullopt;
+    if (!user) {
         return fail(format_text("hang: step {} has no task here that this user may read; run it on a node of the step, "
                                 "squeue --steps lists them",
                                 printable(options.step)));
     }
-    return task->environment.get("NCCL_RAS_ADDR").value_or(std::string(ras::default_address));
+    return Asked{task->environment, *user};
 }
 
 /// Adds what the kernel says of a process on this node, if there is only one of this user's that it can be.
@@ -67,7 +72,13 @@ Result<int> run_hang(const HangOptions& options) {
     if (!live) {
         return tl::unexpected(live.error());
     }
-    const auto endpoint = find_address(options, *live, Environment::from(environ)).and_then(ras::parse_endpoint);
+    const auto asked = find_asked(options, *live, Environment::from(environ));
+    if (!asked) {
+        return tl::unexpected(asked.error());
+    }
+    const auto endpoint = ras::parse_endpoint(
+        !options.address.empty() ? options.address
+                                 : asked->environment.get("NCCL_RAS_ADDR").value_or(std::string(ras::default_address)));
     if (!endpoint) {
         return tl::unexpected(endpoint.error());
     }
@@ -81,6 +92,8 @@ Result<int> run_hang(const HangOptions& options) {
     if (!verdict) {
         return tl::unexpected(verdict.error());
     }
+    const auto profiles = asked->environment.get(profiles_variable).value_or("");
+    ras::add_names(*verdict, profile::names_of(profile::read_profiles(profiles, asked->user)));
     hang::Report report{endpoint->text, options.interval, *std::move(verdict), {}};
     const auto named = ras::named_in(report.verdict);
     for (std::size_t i = 0; i < std::min(named.size(), ras::most_named); ++i) {

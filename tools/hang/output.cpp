@@ -48,6 +48,8 @@ void fields(auto& f, Row<RankRow> /*row*/) {
 
 void fields(auto& f, Row<LagRow> /*row*/) {
     f("communicator", "its hash", [](const LagRow& r) { return r.lag.communicator; });
+    f("name", "the user's, where the ranks have rdma-nccl's profiler; else empty",
+      [](const LagRow& r) { return r.lag.name; });
     f("size", "its ranks", [](const LagRow& r) { return r.lag.size; });
     f("function", "AllReduce", [](const LagRow& r) { return r.lag.function; });
     f("operation", "the collective of this function that the ranks have not entered, from 1",
@@ -58,6 +60,8 @@ void fields(auto& f, Row<LagRow> /*row*/) {
 
 void fields(auto& f, Row<LostRow> /*row*/) {
     f("communicator", "its hash", [](const LostRow& r) { return r.lost.communicator; });
+    f("name", "the user's, where the ranks have rdma-nccl's profiler; else empty",
+      [](const LostRow& r) { return r.lost.name; });
     f("dead", "RAS has given its process up", [](const LostRow& r) { return r.lost.rank.dead; });
     f("unresponsive", "its process does not answer RAS", [](const LostRow& r) { return r.lost.rank.unresponsive; });
     f("rank", "", &LostRow::rank);
@@ -72,6 +76,7 @@ static void fields(auto& f, Row<Report> /*row*/) {
     f("interval", "seconds between its two reports", &Report::interval);
     f("state", "no communicator, changing, moving, equal or lagging",
       [](const Report& r) { return name_of(r.verdict.state); });
+    f("moved", "collectives were launched between the two reports", [](const Report& r) { return r.verdict.moved; });
     f("circular", "the ranks of `lags` wait for each other", [](const Report& r) { return r.verdict.circular; });
     f("lost", "ranks that RAS cannot ask", [](const Report& r) {
         return mapped(r.verdict.lost, [&](const ras::Lost& lost) {

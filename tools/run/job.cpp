@@ -245,14 +245,19 @@ private:
 
     void obey_orders() {
         // An order may be answered at once, and the answer may cause another order.
-        for (auto orders = control.process(now()); !orders.empty() && !exit.code(); orders = control.process(now())) {
+        for (auto orders = process_control(); !orders.empty() && !exit.code(); orders = process_control()) {
             for (const auto& order : orders) {
                 std::visit([this](const auto& one) { obey(one); }, order);
             }
         }
+    }
+
+    std::vector<Order> process_control() {
+        auto orders = control.process(now());
         for (const auto& warning : control.take_warnings()) {
             say(format_text("warning: {}: {}", job.node, warning));
         }
+        return orders;
     }
 
     void obey(const EndRanks& order) {
@@ -276,7 +281,7 @@ private:
             ender.on_failure(now()); // nothing may outlive the launcher
         }
     }
-    void obey(const ShowStacks& /*order*/) { hang_watch_.explain(); }
+    void obey(const ShowStacks& /*order*/) { hang_watch_.show_stacks(); }
     void obey(const Laggard& order) { hang_watch_.name(order); }
 
     [[nodiscard]] std::optional<Time> deadline() const {

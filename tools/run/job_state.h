@@ -6,6 +6,7 @@
 #include "lib/base/lists.h"
 #include "lib/base/text.h"
 #include "lib/flight_recorder/variables.h"
+#include "lib/profile/profile.h"
 #include "tools/common/print.h"
 #include "tools/common/process.h"
 #include "tools/common/process_state.h"
@@ -310,7 +311,7 @@ private:
     unsigned repeated_end_signals_ = 0;
 };
 
-/// Reports this node's activity. When the job hangs, prints stacks, and, on node 0, what NCCL's RAS says.
+/// Reports this node's activity. On node 0, asks NCCL's RAS when nothing moves. When the job hangs, prints stacks.
 class HangWatch {
 public:
     using Time = Control::Time;
@@ -325,12 +326,9 @@ public:
     }
 
     /// Starts to find out where the ranks are. Does nothing while it does so.
-    void explain() {
+    void show_stacks() {
         if (!stacks_.valid()) {
             read_stacks_in_thread();
-        }
-        if (job_.plan.node_rank.value == 0) {
-            ras_.start(ras_address(job_.plan, job_.job.worker, job_.job.environment));
         }
     }
 
@@ -350,8 +348,14 @@ public:
             const auto rank = std::ranges::find(job_.pids, stack.pid) - job_.pids.begin();
             job_.say(stack_text(stack, name_of(static_cast<std::size_t>(rank))));
         }
-        if (const auto answer = ras_.take()) {
-            report(*answer);
+        if (probe_ && has_rank_ended()) {
+            job_.control.report_activity(true); // also if that was the rank that RAS was asked through
+        }
+        if (auto answer = ras_.take()) {
+            report(*std::move(answer));
+        }
+        if (!ras_.is_open() && job_.control.take_hang_suspicion()) {
+            ras_.start(ras_address(job_.plan, job_.job.worker, job_.job.environment));
         }
         if (probe_ && time >= next_sample_) {
             next_sample_ = time + sample_interval;
@@ -377,6 +381,12 @@ public:
     }
 
 private:
+    /// Since the last call.
+    bool has_rank_ended() {
+        const auto running = job_.processes.running();
+        return std::exchange(running_, running) != running;
+    }
+
     void read_stacks_in_thread() {
         try {
             stacks_ = std::async(std::launch::async, [&job = job_.job, pids = job_.processes.running_pids()] {
@@ -391,18 +401,21 @@ private:
         return format_text("rank {} on {}", job_.plan.first_rank() + local_rank, job_.job.node);
     }
 
-    void report(const Result<ras::Verdict>& answer) {
-        const auto since = format_text("{} s", job_.job.options.hang_after.value_or(std::chrono::seconds(0)).count());
-        if (answer) {
-            job_.say("NCCL's RAS: " + joined(ras::lines_of(*answer, ras::describe, since), "\n  "));
-        } else {
-            job_.say("which rank lags is not known: " + answer.error().message);
+    void report(Result<ras::Verdict> verdict) {
+        if (!verdict) {
+            job_.control.report_ras({false, "which rank lags is not known: " + verdict.error().message, {}});
+            return;
         }
-        auto named = answer ? ras::named_in(*answer, since) : std::vector<ras::Named>();
+        const auto since = format_text("{} s", job_.job.options.hang_after.value_or(std::chrono::seconds(0)).count());
+        const auto profiles = job_.job.environment.get(profiles_variable).value_or("");
+        ras::add_names(*verdict, profile::names_of(profile::read_profiles(profiles)));
+        auto named = ras::named_in(*verdict, since);
         named.resize(std::min(named.size(), ras::most_named));
-        job_.control.report_hang_explained(mapped(named, [](const ras::Named& one) {
-            return Laggard{one.member.host, one.member.pid, one.what};
-        }));
+        job_.control.report_ras({verdict->moved,
+                                 "NCCL's RAS: " + joined(ras::lines_of(*verdict, ras::describe, since), "\n    "),
+                                 mapped(named, [](const ras::Named& one) {
+                                     return Laggard{one.member.host, one.member.pid, one.what};
+                                 })});
     }
 
     JobState& job_;
@@ -410,6 +423,7 @@ private:
     Time next_sample_{};
     std::future<std::vector<ProcessStack>> stacks_; ///< valid while they are being read
     RasQuestion ras_;
+    std::size_t running_ = 0; ///< ranks
     bool end_after_stacks_ = false;
 };
 

@@ -75,16 +75,11 @@ void Arbiter::on_absent(unsigned node, bool absent) {
     }
 }
 
-void Arbiter::on_hang() {
-    if (!finished_ && !ending_) {
-        orders_.emplace_back(ShowStacks{});
-    }
-}
-
-void Arbiter::on_hang_explained(std::vector<Laggard> laggards, const std::optional<std::string>& end_for) {
+void Arbiter::on_hang(std::vector<Laggard> laggards, const std::optional<std::string>& end_for) {
     if (finished_ || ending_) {
         return;
     }
+    orders_.emplace_back(ShowStacks{});
     for (auto& laggard : laggards) {
         orders_.emplace_back(std::move(laggard));
     }

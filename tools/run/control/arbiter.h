@@ -52,11 +52,9 @@ public:
     /// The launcher of a node has not connected so far (`absent`), or has connected now. An absent node is not waited
     /// for, but its ranks may be running.
     void on_absent(unsigned node, bool absent = true);
-    /// The job hangs: all nodes show stacks.
-    void on_hang();
-    /// What NCCL's RAS knows about it is known, or will not be: all nodes hear of it. Ends the job, if there is `end`,
+    /// The job hangs: all nodes show stacks, and name the ranks of theirs that lag. Ends the job, if there is `end`,
     /// for this reason.
-    void on_hang_explained(std::vector<Laggard> laggards, const std::optional<std::string>& end);
+    void on_hang(std::vector<Laggard> laggards, const std::optional<std::string>& end);
 
     /// Returns the new orders, in order, each once.
     std::vector<Order> take_orders() { return std::exchange(orders_, {}); }

@@ -69,6 +69,13 @@ private:
     Time last_call_ = last_;
 };
 
+/// What NCCL's RAS says of a job in which nothing moves.
+struct RasAnswer {
+    bool moved = false; ///< the job is slow, but ranks launch collectives
+    std::string text;   ///< lines for the user
+    std::vector<Laggard> laggards;
+};
+
 class Control {
 public:
     using Time = Heartbeat::Time;
@@ -92,8 +99,11 @@ public:
     virtual void report_signal(const SignalCount& count) { arbiter_.on_signal(0, count); }
     /// For the hang watch: whether something moved since the last call.
     virtual void report_activity(bool moved) = 0;
-    /// After ShowStacks, on node 0: what NCCL's RAS has said, maybe nothing. A job that ends when it hangs ends now.
-    virtual void report_hang_explained(std::vector<Laggard> /*laggards*/) {}
+    /// On node 0: returns true once when nothing has moved for the hang timeout. The caller asks NCCL's RAS, and calls
+    /// report_ras().
+    virtual bool take_hang_suspicion() { return false; }
+    /// Unless something has moved meanwhile, the job hangs now, and ends if it is to end then.
+    virtual void report_ras(RasAnswer /*answer*/) {}
     /// This node cannot continue. Informs the others before this launcher exits.
     void report_node_lost(const std::string& why) { arbiter_.on_lost(0, why); }
 

@@ -63,8 +63,16 @@ public:
     }
 
     void report_activity(bool moved) override { judge_hang(0, moved); }
-    void report_hang_explained(std::vector<Laggard> laggards) override {
-        arbiter_.on_hang_explained(std::move(laggards), settings_.ends_hanging_job ? hang_ : std::nullopt);
+    bool take_hang_suspicion() override { return hang_ && !std::exchange(asks_ras_, true); }
+    void report_ras(RasAnswer answer) override {
+        if (answer.moved) {
+            judge_hang(0, true);
+        }
+        if (hang_ && asks_ras_) {
+            warnings_.push_back(*hang_ + "\n  " + answer.text);
+            arbiter_.on_hang(std::move(answer.laggards), settings_.ends_hanging_job ? hang_ : std::nullopt);
+            hang_.reset();
+        }
     }
     [[nodiscard]] const Arbiter* arbiter() const override { return &arbiter_; }
 
@@ -186,13 +194,12 @@ private:
     void judge_hang(unsigned node, bool moved) {
         const auto now = Clock::now();
         if (moved) {
-            hang_.reset(); // the job goes on while NCCL's RAS is still asked
+            hang_.reset();
         }
         if (hang_judge_ && hang_judge_->on_sample(node, moved, now)) {
             hang_ = format_text("the job hangs: nothing has moved on any node for {} s",
                                 in_seconds(hang_judge_->idle_time(now)));
-            warnings_.push_back(*hang_);
-            arbiter_.on_hang();
+            asks_ras_ = false;
         }
     }
 
@@ -270,7 +277,8 @@ private:
     Time start_ = Clock::now();
     unsigned nodes_;
     std::optional<HangJudge> hang_judge_;
-    std::optional<std::string> hang_;        ///< in words; absent once something has moved again
+    std::optional<std::string> hang_;        ///< in words, if nothing moves; absent once all have heard of it
+    bool asks_ras_ = false;                  ///< about `hang_`
     std::optional<Coordinator> coordinator_; ///< absent: this node is not connected to others
     std::unordered_map<int, Peer> peers_;    ///< by worker
     std::map<unsigned, int> workers_;        ///< by node: the last one that connected; it may be lost

@@ -41,6 +41,29 @@ TEST(RasJudge, NamesTheRankForWhichOthersWait) {
                      "  its process: state T (stopped)"}));
 }
 
+TEST(RasJudge, HasTheUsersNamesOfCommunicators) {
+    const auto report = report_of({communicator_json("0x9d1c7e0b5a", {{.rank = 0, .all_reduce = 5}, {.rank = 1}},
+                                                     {{.rank = 2, .unresponsive = true}})});
+    auto verdict = judge(report, report);
+    add_names(verdict, {{0xab, "tp"}, {0x9d1c7e0b5a, "dp"}});
+    EXPECT_EQ(lines_of(verdict, describe),
+              (Texts{"communicator rank 2 (pid 2002 on 10.0.0.2) does not answer NCCL's RAS (communicator \"dp\" "
+                     "0x9d1c7e0b5a)",
+                     "communicator rank 1 (pid 1001 on 10.0.0.1) has not entered all-reduce 1 of communicator \"dp\" "
+                     "0x9d1c7e0b5a (1 of 3 ranks wait)"}));
+}
+
+TEST(RasJudge, SaysThatOthersMoveWhereOneLags) {
+    const auto at = [](std::uint64_t count) {
+        return report_of({communicator_json("0xab", {{.rank = 0, .all_reduce = 5}, {.rank = 1, .all_reduce = 4}}),
+                          communicator_json("0xcd", {{.rank = 0, .all_reduce = count}})});
+    };
+    EXPECT_FALSE(judge(at(8), at(8)).moved);
+    EXPECT_TRUE(judge(at(8), at(9)).moved);
+    EXPECT_EQ(judge(at(8), at(9)).state, State::Lagging);
+    EXPECT_EQ(lines(at(8), at(9)).back(), "NCCL's other collectives move on: the job may only be slow");
+}
+
 TEST(RasJudge, WaitsOnlyWhereNothingMoves) {
     const auto first =
         report_of({communicator_json("0xab", {{.rank = 0, .all_reduce = 5}, {.rank = 1, .all_reduce = 4}})});

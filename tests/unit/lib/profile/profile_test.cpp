@@ -181,6 +181,14 @@ TEST(Totals, BetweenTwoReadings) {
     EXPECT_FALSE(backwards[0].has_moved()) << "a file may count backwards";
 }
 
+TEST(Names, AreOfCommunicatorsThatHaveAnId) {
+    FileInMemory file;
+    file.communicator(1, 0xabc, "tp", 0);
+    file.communicator(2, 0xdef, "", 0);
+    file.communicator(3, 0, "dp", 0);
+    EXPECT_EQ(names_of({{"profile.1", file.parsed()}}), (std::map<std::uint64_t, std::string>{{0xabc, "tp"}}));
+}
+
 TEST(Lags, OfTheRankThatHasCalledLeast) {
     Profiles profiles;
     const auto add = [&](std::int32_t rank, std::uint64_t reduces, std::uint64_t gathers, std::uint64_t sends) {

@@ -214,18 +214,15 @@ TEST(RunArbiter, WhoComesLateHearsWhatHolds) {
     EXPECT_EQ(arbiter.standing_orders(), (Orders{SignalCount{SIGUSR1, 1, true}, EndRanks{0, why(1, 7)}}));
 }
 
-TEST(RunArbiter, HangsAreShownAndExplainedAndEndedOnlyOnRequest) {
+TEST(RunArbiter, HangsAreShownAndEndedOnlyOnRequest) {
     const Laggard laggard{"10.0.0.1", 4711, "has not entered all-reduce 7"};
     Arbiter tell(rules(1));
-    tell.on_hang();
-    EXPECT_EQ(tell.take_orders(), Orders{ShowStacks{}});
-    tell.on_hang_explained({laggard}, std::nullopt);
-    EXPECT_EQ(tell.take_orders(), Orders{laggard});
+    tell.on_hang({laggard}, std::nullopt);
+    EXPECT_EQ(tell.take_orders(), (Orders{ShowStacks{}, laggard}));
     Arbiter end(rules(1));
-    end.on_hang();
-    end.on_hang_explained({laggard}, "hangs");
+    end.on_hang({laggard}, "hangs");
     EXPECT_EQ(end.take_orders(), (Orders{ShowStacks{}, laggard, EndRanks{0, "hangs"}}));
-    end.on_hang_explained({laggard}, "hangs");
+    end.on_hang({laggard}, "hangs");
     EXPECT_EQ(end.take_orders(), Orders{}) << "it is ending";
 }
 

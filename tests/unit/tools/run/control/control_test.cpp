@@ -45,6 +45,11 @@ struct Launcher {
         const auto* const last = orders.empty() ? nullptr : std::get_if<Finish>(&orders.back());
         return last == nullptr ? std::nullopt : std::optional(last->code);
     }
+    /// After it has said that nothing moves.
+    [[nodiscard]] bool suspects_hang() const {
+        control->report_activity(false);
+        return control->take_hang_suspicion();
+    }
     template<typename T>
     [[nodiscard]] const T* order() const {
         for (const auto& one : orders) {
@@ -207,21 +212,24 @@ TEST_F(RunControl, AllStartAgainWithTheSamePort) {
     EXPECT_EQ(launchers_[2].finish(), 0);
 }
 
-TEST_F(RunControl, AJobThatHangsEndsOnlyIfItStillDoes) {
+TEST_F(RunControl, AJobHangsOnlyIfNothingMovesWhileNcclIsAsked) {
     hang_timeout = milliseconds(1);
-    for (const bool moves : {true, false}) {
-        launchers_.clear();
-        start(1);
-        auto& launcher = launchers_[0];
-        ASSERT_TRUE(until([&] {
-            launcher.control->report_activity(false);
-            return launcher.order<ShowStacks>() != nullptr;
-        }));
-        launcher.control->report_activity(moves);
-        launcher.control->report_hang_explained({{"127.0.0.1", 1, "lags"}});
-        launcher.work();
-        EXPECT_NE(launcher.order<Laggard>(), nullptr);
-        EXPECT_EQ(launcher.order<EndRanks>() != nullptr, !moves);
+    for (const bool by_ras : {false, true}) {
+        for (const bool moves : {true, false}) {
+            launchers_.clear();
+            start(1);
+            auto& launcher = launchers_[0];
+            ASSERT_TRUE(until([&] { return launcher.suspects_hang(); }));
+            EXPECT_FALSE(launcher.control->take_hang_suspicion()) << "once";
+            launcher.work();
+            EXPECT_EQ(launcher.order<ShowStacks>(), nullptr) << "it may only be slow";
+            launcher.control->report_activity(moves && !by_ras);
+            launcher.control->report_ras({moves && by_ras, "lags", {{"127.0.0.1", 1, "lags"}}});
+            launcher.work();
+            EXPECT_EQ(launcher.order<ShowStacks>() != nullptr, !moves);
+            EXPECT_EQ(launcher.order<Laggard>() != nullptr, !moves);
+            EXPECT_EQ(launcher.order<EndRanks>() != nullptr, !moves);
+        }
     }
 }
 
@@ -230,15 +238,12 @@ TEST_F(RunControl, TheHangOfAnEarlierAttemptDoesNotEndTheNext) {
     restarts = 1;
     start(1);
     auto& launcher = launchers_[0];
-    ASSERT_TRUE(until([&] {
-        launcher.control->report_activity(false);
-        return launcher.order<ShowStacks>() != nullptr;
-    }));
+    ASSERT_TRUE(until([&] { return launcher.suspects_hang(); }));
     launcher.control->report_failure(failure_of(0, 7), Clock::now());
     launcher.control->report_ended({});
     ASSERT_TRUE(until([&] { return launcher.order<Restart>() != nullptr; }));
     const auto before = launcher.orders.size();
-    launcher.control->report_hang_explained({});
+    launcher.control->report_ras({});
     launcher.work();
     EXPECT_EQ(launcher.orders.size(), before);
 }
