@@ -126,7 +126,8 @@ bool concerns_rdma(const std::vector<NodeEvidence>& nodes, const Settings& setti
 
 /// Prints the verdict as far as the settings ask for it.
 void report_verdict(const StepVerdict& verdict, const Settings& settings) {
-    const bool asked = settings.verify == VerifyChoice::Full || settings.profile || settings.verbose >= 2;
+    const bool asked =
+        settings.verify == VerifyChoice::Full || settings.profile == ProfileChoice::On || settings.verbose >= 2;
     if (asked || (settings.verbose > 0 && verdict.verdict != Verdict::Idle)) {
         const bool good = verdict.verdict == Verdict::Used || verdict.verdict == Verdict::Idle;
         report_to_user((good ? "" : "warning: ") + verdict_line(verdict));

@@ -9,6 +9,7 @@
 #include "lib/net/key.h"
 #include "lib/net/listeners.h"
 #include "lib/plan/nccl_variables.h"
+#include "lib/sys/libraries.h"
 
 namespace rdma_nccl {
 
@@ -193,14 +194,15 @@ void finalize_plan(NodeState& state, const SpankHandle& host, const ExchangeResu
 /// Makes NCCL write what is read at the end: logs (verify=full), and counters of its profiler plugin (profile=on).
 void add_logs(NodeState& state, const SpankHandle& host) {
     const bool full = state.settings.verify == VerifyChoice::Full;
-    if ((!full && !state.settings.profile) || state.settings.verify == VerifyChoice::Off || !state.sockets.srun) {
+    const bool counts = state.settings.profile == ProfileChoice::On;
+    if ((!full && !counts) || state.settings.verify == VerifyChoice::Off || !state.sockets.srun) {
         return;
     }
     const std::string_view setting = full ? "verify=full" : "profile=on";
     const auto& step = state.facts.step;
     // A container has a /tmp of its own; and counters in files on a disk would wait for it
     // (tools/profiler/process.cpp).
-    const std::string_view parent = host.has_container() || state.settings.profile ? "/dev/shm" : "/tmp";
+    const std::string_view parent = host.has_container() || counts ? "/dev/shm" : "/tmp";
     state.log_directory = make_log_directory(step.job_id, step.step_id, parent);
     if (state.log_directory.empty()) {
         state.warnings.push_back(format_text("{}: no directory for NCCL's logs can be made in {}", setting, parent));
@@ -212,7 +214,7 @@ void add_logs(NodeState& state, const SpankHandle& host) {
             state.warnings.push_back(format_text("verify=full: {}", note));
         }
     }
-    if (state.settings.profile) {
+    if (counts) {
         if (auto note = add_nccl_profiler(variables, state.facts, state.log_directory)) {
             state.warnings.push_back(format_text("profile=on: {}", *note));
         }
@@ -220,21 +222,40 @@ void add_logs(NodeState& state, const SpankHandle& host) {
     override_variables(state.plan.variables, variables.take());
 }
 
+/// Makes the directory for files that stay after the step, if there is none yet. False, with a warning, if it cannot.
+bool make_kept_directory(NodeState& state, std::string_view setting) {
+    if (state.kept_directory.empty()) {
+        state.kept_directory = make_log_directory(state.facts.step.job_id, state.facts.step.step_id);
+    }
+    if (state.kept_directory.empty()) {
+        state.warnings.push_back(
+            format_text("{}: no directory for its files can be made in /tmp: see its space and permissions", setting));
+    }
+    return !state.kept_directory.empty();
+}
+
 /// Makes PyTorch's flight recorder record. `rdma-nccl run` puts the files elsewhere, and reads them.
 void add_recorder(NodeState& state) {
-    if (!state.settings.recorder) {
-        return;
-    }
-    const auto& step = state.facts.step;
-    state.recorder_directory = make_log_directory(step.job_id, step.step_id);
-    if (state.recorder_directory.empty()) {
-        state.warnings.emplace_back("recorder=on: no directory for the files of PyTorch's flight recorder can be made "
-                                    "in /tmp");
+    if (!state.settings.recorder || !make_kept_directory(state, "recorder=on")) {
         return;
     }
     VariableList variables(state.facts.environment, state.facts.nccl_conf);
-    for (auto& [name, value] : flight_recorder::recorder_variables(state.facts.environment, state.recorder_directory)) {
+    for (auto& [name, value] : flight_recorder::recorder_variables(state.facts.environment, state.kept_directory)) {
         variables.set(name, std::move(value), "setting", "recorder=on");
+    }
+    override_variables(state.plan.variables, variables.take());
+}
+
+/// Makes NCCL load NVIDIA's Inspector, whose files nothing here reads.
+void add_inspector(NodeState& state) {
+    if (state.settings.profile != ProfileChoice::Inspector || !make_kept_directory(state, "profile=inspector")) {
+        return;
+    }
+    const auto root = SysRoot::open(state.settings.root);
+    const auto path = root ? find_library(*root, state.facts.environment, inspector_library) : std::nullopt;
+    VariableList variables(state.facts.environment, state.facts.nccl_conf);
+    if (const auto note = add_nccl_inspector(variables, state.facts, path, state.kept_directory)) {
+        state.warnings.push_back(format_text("profile=inspector: {}", *note));
     }
     override_variables(state.plan.variables, variables.take());
 }
@@ -329,6 +350,7 @@ std::optional<NodeState> start_node(const Configuration& configuration, SpankHan
     write_hosts(state, host, exchanged.hosts, asked, deadline);
     add_logs(state, host);
     add_recorder(state);
+    add_inspector(state);
     if (key && !environment.get_users(token_variable)) {
         state.tasks_key = key_text(derive_key(*key, KeyPurpose::Tasks));
     }

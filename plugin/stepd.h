@@ -136,7 +136,9 @@ struct NodeState {
     CpuSet step_cpus;                        ///< of the cores that Slurm gave the step; empty if unknown
     std::optional<EvidenceProcess> evidence; ///< watches the step's bytes and reports them to srun at its end
     std::string log_directory;               ///< for NCCL's logs (verify=full); empty: none
-    std::string recorder_directory;          ///< for PyTorch's flight recorder (recorder=on); empty: none
+    /// For files that stay after the step: of PyTorch's flight recorder (recorder=on) and NVIDIA's Inspector
+    /// (profile=inspector). Empty: none.
+    std::string kept_directory;
     StepUser user;
     RootDirectory root_directory = RootDirectory::current();
     UniqueFd launcher;     ///< in a task, with spawn=on: the static command; empty if it is not installed

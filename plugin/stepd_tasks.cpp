@@ -3,7 +3,6 @@
 #include "lib/base/format.h"
 #include "lib/base/lists.h"
 #include "lib/base/text.h"
-#include "lib/flight_recorder/variables.h"
 #include "lib/nccl_log/reader.h"
 #include "lib/net/listeners.h"
 #include "plugin/stepd.h"
@@ -49,56 +48,36 @@ std::vector<Variable> own_variables(const NodeState& state, const TaskFacts& tas
     return variables;
 }
 
-/// Takes variables of ours back, and says why once for the node.
-void withdraw(const NodeState& state, const TaskFacts& task, std::span<const std::string_view> names,
-              std::string_view unseen, std::string_view lost, std::vector<Variable>& variables) {
-    for (const auto name : names) {
-        const auto* const ours = find_variable(state.plan.variables, name);
-        if (ours != nullptr && ours->action == VariableAction::Set) {
-            override_variables(variables, {{std::string(name),
-                                            {},
-                                            "setting",
-                                            format_text("the tasks do not see {}", unseen),
-                                            VariableAction::Unset}});
+/// Takes back what a setting has added where a task does not see its files: the job has its own /tmp
+/// (job_container/tmpfs, a container). NCCL would write its logs to standard output then. Says so once for the node.
+void withdraw_unseen(const NodeState& state, const TaskFacts& task, std::vector<Variable>& variables) {
+    struct Use {
+        std::string_view setting; ///< Variable::why of what it has added
+        const std::string& directory;
+        std::string_view what;
+    };
+    const auto uses = std::to_array<Use>({{"verify=full", state.log_directory, "NCCL's logs"},
+                                          {"profile=on", state.log_directory, "counters of NCCL"},
+                                          {"profile=inspector", state.kept_directory, "NVIDIA's Inspector"},
+                                          {"recorder=on", state.kept_directory, "PyTorch's flight recorder"}});
+    for (const auto& use : uses) {
+        auto ours = selected(state.plan.variables, [&](const Variable& variable) {
+            return variable.why == use.setting && variable.action == VariableAction::Set;
+        });
+        const auto* const plugin = find_variable(ours, "NCCL_PROFILER_PLUGIN");
+        const bool sees_directory = ::access(use.directory.c_str(), W_OK) == 0;
+        if (ours.empty() || (sees_directory && (plugin == nullptr || ::access(plugin->value.c_str(), R_OK) == 0))) {
+            continue;
+        }
+        const auto why = format_text("the tasks do not see {}", sees_directory ? plugin->value : use.directory);
+        for (auto& variable : ours) {
+            variable = {std::move(variable.name), {}, "setting", why, VariableAction::Unset};
+        }
+        override_variables(variables, std::move(ours));
+        if (task.local_rank == 0) {
+            state.report(format_text("warning: {}: without {} ({})", why, use.what, use.setting));
         }
     }
-    if (task.local_rank == 0) {
-        state.report(format_text("warning: the tasks do not see {}: without {}", unseen, lost));
-    }
-}
-
-/// Takes the variables of NCCL's logs and its profiler plugin back where a task does not see their files: the job has
-/// its own /tmp (job_container/tmpfs, a container), and NCCL would write to standard output instead.
-void withdraw_unseen(const NodeState& state, const TaskFacts& task, std::vector<Variable>& variables) {
-    constexpr auto logs = std::to_array<std::string_view>({"NCCL_DEBUG", "NCCL_DEBUG_SUBSYS", "NCCL_DEBUG_FILE"});
-    constexpr auto profiler = std::to_array<std::string_view>({"NCCL_PROFILER_PLUGIN", profiles_variable});
-    const auto& directory = state.log_directory;
-    if (directory.empty()) {
-        return;
-    }
-    const bool sees_directory = ::access(directory.c_str(), W_OK) == 0;
-    if (!sees_directory && state.settings.verify == VerifyChoice::Full) {
-        withdraw(state, task, logs, directory, "NCCL's logs (verify=full)", variables);
-    }
-    const auto* const plugin = find_variable(state.plan.variables, "NCCL_PROFILER_PLUGIN");
-    if (plugin == nullptr || plugin->action != VariableAction::Set) {
-        return;
-    }
-    if (!sees_directory || ::access(plugin->value.c_str(), R_OK) != 0) {
-        withdraw(state, task, profiler, sees_directory ? plugin->value : directory, "counters of NCCL (profile=on)",
-                 variables);
-    }
-}
-
-/// The same for the variables of PyTorch's flight recorder.
-void withdraw_recorder(const NodeState& state, const TaskFacts& task, std::vector<Variable>& variables) {
-    const auto& directory = state.recorder_directory;
-    if (directory.empty() || ::access(directory.c_str(), W_OK) == 0) {
-        return;
-    }
-    const auto ours = flight_recorder::recorder_variables(state.facts.environment, directory);
-    const auto names = mapped(ours, [](const auto& variable) { return std::string_view(variable.first); });
-    withdraw(state, task, names, directory, "PyTorch's flight recorder (recorder=on)", variables);
 }
 
 /// With verbose=3.
@@ -260,7 +239,6 @@ int start_task(const NodeState& state, SpankHandle& host) {
     auto settled = settle_task(state, host, task, now, std::move(all));
     all = std::move(settled.variables);
     withdraw_unseen(state, task, all);
-    withdraw_recorder(state, task, all);
     // Once more for all: by now a container plugin may have replaced our values by its image's.
     (void)set_variables(host, state, now, all);
     report_variables(state, task, own);
@@ -295,8 +273,8 @@ void end_node(NodeState& state) {
     if (!state.log_directory.empty()) {
         run_as_user(state.user, [&state] { remove_log_directory(state.log_directory); });
     }
-    if (!state.recorder_directory.empty()) {
-        run_as_user(state.user, [&state] { (void)::rmdir(state.recorder_directory.c_str()); }); // if nothing is in it
+    if (!state.kept_directory.empty()) {
+        run_as_user(state.user, [&state] { (void)::rmdir(state.kept_directory.c_str()); }); // if nothing is in it
     }
     if (state.hosts_files && state.sockets.ours()) {
         run_as_user(state.user, [&state] { remove_hosts_files(*state.hosts_files); });

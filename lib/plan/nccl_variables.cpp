@@ -199,6 +199,20 @@ std::string file_in(std::string_view directory) {
     return path + "/nccl.%h.%p.log";
 }
 
+/// Returns why NCCL must load no profiler plugin of ours. It has room for one.
+std::optional<std::string> refuse_profiler(VariableList& variables, const NodeFacts& facts) {
+    // Source: ROCm/rccl, pull request 1973.
+    if (!facts.fabric.gpus.empty() && facts.fabric.gpus.front().vendor == "amd") {
+        return "RCCL crashes with a profiler plugin (ROCm before 7.1.1, all-to-all): none is loaded on AMD's GPUs";
+    }
+    const auto users = nccl_override(facts, "NCCL_PROFILER_PLUGIN");
+    if (!users) {
+        return std::nullopt;
+    }
+    (void)variables.keep("NCCL_PROFILER_PLUGIN");
+    return format_text("NCCL_PROFILER_PLUGIN={} stays: unset it", printable(*users));
+}
+
 } // namespace
 
 void add_nccl(VariableList& variables, const Plan& plan, const NodeFacts& facts, const Settings& settings) {
@@ -247,16 +261,34 @@ std::vector<std::string> add_nccl_debug(VariableList& variables, const NodeFacts
 std::optional<std::string> add_nccl_profiler(VariableList& variables, const NodeFacts& facts,
                                              std::string_view directory) {
     constexpr std::string_view plugin = LIBEXECDIR "/rdma-nccl/librdma_nccl_profiler.so";
-    // Source: ROCm/rccl, pull request 1973.
-    if (!facts.fabric.gpus.empty() && facts.fabric.gpus.front().vendor == "amd") {
-        return "RCCL crashes with a profiler plugin (ROCm before 7.1.1, all-to-all): none is loaded on AMD's GPUs";
-    }
-    if (const auto users = nccl_override(facts, "NCCL_PROFILER_PLUGIN")) { // NCCL loads one
-        (void)variables.keep("NCCL_PROFILER_PLUGIN");
-        return format_text("NCCL_PROFILER_PLUGIN={} stays: unset it", printable(*users));
+    if (auto why_not = refuse_profiler(variables, facts)) {
+        return why_not;
     }
     variables.set("NCCL_PROFILER_PLUGIN", std::string(plugin), "setting", "profile=on");
     variables.force(profiles_variable, std::string(directory), "setting", "profile=on");
+    return std::nullopt;
+}
+
+std::optional<std::string> add_nccl_inspector(VariableList& variables, const NodeFacts& facts,
+                                              const std::optional<std::string>& path, std::string_view directory) {
+    if (auto why_not = refuse_profiler(variables, facts)) {
+        return why_not;
+    }
+    if (!path) {
+        return format_text("{} is not found: build it in plugins/profiler/inspector of NCCL's source (2.28 or newer), "
+                           "and add its folder to LD_LIBRARY_PATH",
+                           inspector_library);
+    }
+    // NVIDIA's own interval: up to 2.29 nothing is written without one, and what it closes at the end it may still use
+    // if its thread sleeps for longer than 1 ms; newer ones wait at the end until that thread has slept (stopThread()
+    // in inspector.cc, 2.28.3 to 2.30.7).
+    constexpr std::string_view interval_us = "500";
+    for (const auto& [name, value] : {std::pair<std::string_view, std::string_view>("NCCL_PROFILER_PLUGIN", *path),
+                                      {"NCCL_INSPECTOR_ENABLE", "1"},
+                                      {"NCCL_INSPECTOR_DUMP_DIR", directory},
+                                      {"NCCL_INSPECTOR_DUMP_THREAD_INTERVAL_MICROSECONDS", interval_us}}) {
+        variables.set(name, std::string(value), "setting", "profile=inspector");
+    }
     return std::nullopt;
 }
 

@@ -61,4 +61,12 @@ std::vector<std::string> add_nccl_debug(VariableList& variables, const NodeFacts
 std::optional<std::string> add_nccl_profiler(VariableList& variables, const NodeFacts& facts,
                                              std::string_view directory);
 
+/// The file name of NVIDIA's Inspector (plugins/profiler/inspector of NCCL's source, ext-profiler/ up to 2.29).
+inline constexpr const char* inspector_library = "libnccl-profiler-inspector.so";
+
+/// Makes NCCL load the Inspector from `path`, and the Inspector write to `directory` (profile=inspector). Without a
+/// path, or where no profiler plugin is loaded, adds nothing and returns why.
+std::optional<std::string> add_nccl_inspector(VariableList& variables, const NodeFacts& facts,
+                                              const std::optional<std::string>& path, std::string_view directory);
+
 } // namespace rdma_nccl

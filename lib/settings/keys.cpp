@@ -57,6 +57,9 @@ constexpr auto verify_words = std::to_array<Word<VerifyChoice>>({{"summary", Ver
                                                                  {"off", VerifyChoice::Off},
                                                                  {"full", VerifyChoice::Full}});
 
+constexpr auto profile_words = std::to_array<Word<ProfileChoice>>(
+    {{"off", ProfileChoice::Off}, {"on", ProfileChoice::On}, {"inspector", ProfileChoice::Inspector}});
+
 template<bool Settings::*Switch>
 constexpr auto set_switch = set_word<Switch, switches>;
 
@@ -234,8 +237,8 @@ constexpr auto keys = std::to_array<SettingsKey>({
     {"memlock", "keep, raise, ignore", "raise RLIMIT_MEMLOCK for the tasks, or do not warn of a low one",
      set_word<&Settings::memlock, memlock_words>, true},
     {"verify", "summary, off, full", "say at the end whether RDMA was used", set_word<&Settings::verify, verify_words>},
-    {"profile", "off, on", "count bytes by communicator and peer, with NCCL's profiler plugin",
-     set_switch<&Settings::profile>},
+    {"profile", "off, on, inspector", "count bytes by communicator and peer, or load NVIDIA's Inspector",
+     set_word<&Settings::profile, profile_words>},
     {"recorder", "off, on", "record collectives with PyTorch's flight recorder, for the report of a hang",
      set_switch<&Settings::recorder>},
     {"verify_dir", "none, DIR",

@@ -36,6 +36,13 @@ enum class MemlockChoice { Keep, Raise, Ignore };
 /// `bind`: Auto is CpuAndMemory as far as Slurm left a choice.
 enum class BindChoice { Auto, Off, Cpu, CpuAndMemory };
 
+/// `profile`: the profiler plugin that NCCL loads. It has room for one.
+enum class ProfileChoice {
+    Off,
+    On,        ///< ours, with verify (lib/profile)
+    Inspector, ///< NVIDIA's, where NCCL's installation has it
+};
+
 /// `verify`: what srun reports about the step's traffic at its end.
 enum class VerifyChoice {
     Summary, ///< one line, if there is something to report
@@ -100,7 +107,7 @@ struct Settings {
     bool strict = false;
     MemlockChoice memlock = MemlockChoice::Keep;
     VerifyChoice verify = VerifyChoice::Summary;
-    bool profile = false;  ///< with verify: loads the profiler plugin into NCCL (lib/profile)
+    ProfileChoice profile = ProfileChoice::Off;
     bool recorder = false; ///< makes PyTorch's flight recorder record (lib/flight_recorder)
     unsigned verbose = 1;
     std::string verify_dir; ///< where srun writes the verdict as JOB.STEP.json; empty: nowhere

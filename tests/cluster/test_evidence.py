@@ -164,6 +164,27 @@ class Verdicts(EvidenceTest):
         unseen = r"(?m)^rdma-nccl: n0\d: warning: the tasks do not see \S+/librdma_nccl_profiler.so: without counters"
         self.assertEqual(len(re.findall(unseen, self.messages)), 2, self.messages)
 
+    def test_inspector(self):
+        """Where both nodes have the library, it is told to write into a directory of the user's, whose files stay; where
+        they have not, the step runs without it."""
+        library = f"{self.shared}/libnccl-profiler-inspector.so"
+        for node in ("n01", "n02"):  # where the plugin looks, and where the tasks do
+            for path in (f"{self.cluster.dir}/root{library}", library):
+                self.good("install", "-D", "/dev/null", path, user="root", node=node)
+        write = ('[ -r "$NCCL_PROFILER_PLUGIN" ] && [ "$NCCL_INSPECTOR_ENABLE" = 1 ] && '
+                 'hostname > "$NCCL_INSPECTOR_DUMP_DIR/$(hostname)-pid1.log" && echo "$NCCL_INSPECTOR_DUMP_DIR"')
+        step = ("srun", "-N2", "--rdma-nccl=profile=inspector", "bash", "-c")
+        directories = self.good(*step, write, LD_LIBRARY_PATH=self.shared).split()
+        for directory in directories:
+            self.addCleanup(shutil.rmtree, directory, ignore_errors=True)
+        written = [path for directory in directories for path in glob.glob(f"{directory}/n0?-pid1.log")]
+        self.assertEqual(sorted(self.good("cat", *written).split()), ["n01", "n02"])
+        self.assertEqual([os.stat(directory).st_mode & 0o777 for directory in directories], [0o700, 0o700])
+        absent = self.cluster.run(*step, 'echo "[$NCCL_PROFILER_PLUGIN$NCCL_INSPECTOR_DUMP_DIR]"')
+        self.assertEqual((absent.returncode, absent.stdout), (0, "[]\n[]\n"))
+        said = r"(?m)^rdma-nccl: n0\d: warning: profile=inspector: libnccl-profiler-inspector.so is not found: build it"
+        self.assertEqual(len(re.findall(said, absent.stderr)), 2, absent.stderr)
+
     def test_a_cancelled_step_leaves_nothing(self):
         code, _ = self.step("--rdma-nccl=verify=full", {}, program="scancel $SLURM_JOB_ID.$SLURM_STEP_ID; sleep 60", tasks=1)
         self.assertNotEqual(code, 0)

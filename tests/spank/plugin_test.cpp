@@ -21,8 +21,10 @@
 #include <linux/filter.h>
 #include <linux/netlink.h>
 #include <linux/seccomp.h>
+#include <sched.h>
 #include <sstream>
 #include <string>
+#include <sys/mount.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
@@ -340,6 +342,39 @@ TEST_F(PluginTest, TheFlightRecorderHasADirectoryUntilTheStepEnds) {
     EXPECT_EQ(value(0, "TORCH_NCCL_DUMP_ON_TIMEOUT"), "1") << "the task sees the directory";
     EXPECT_EQ(value(0, "TORCH_FR_BUFFER_SIZE"), "7") << "the user's, by its newer name";
     EXPECT_FALSE(std::filesystem::exists(std::filesystem::path(prefix).parent_path())) << "nothing was in it";
+}
+
+TEST_F(PluginTest, TheInspectorIsLoadedWhereItIsInstalled) {
+    const auto folder = tree.path().string(); // below it, and as the tasks see it
+    tree.file(folder + "/libnccl-profiler-inspector.so", "");
+    tree.file("/libnccl-profiler-inspector.so", "");
+    slurm.step.environment["LD_LIBRARY_PATH"] = folder;
+    slurm.step.environment["NCCL_INSPECTOR_DUMP_THREAD_INTERVAL_MICROSECONDS"] = "-1";
+    run("profile=inspector,recorder=on");
+    EXPECT_EQ(value(1, "NCCL_PROFILER_PLUGIN"), folder + "/libnccl-profiler-inspector.so");
+    EXPECT_EQ(value(1, "NCCL_INSPECTOR_ENABLE"), "1");
+    EXPECT_EQ(value(1, "NCCL_INSPECTOR_DUMP_THREAD_INTERVAL_MICROSECONDS"), "-1") << "the user's";
+    EXPECT_EQ(value(1, "RDMA_NCCL_PROFILES"), "(unset)") << "not ours as well";
+    const auto directory = value(1, "NCCL_INSPECTOR_DUMP_DIR");
+    EXPECT_TRUE(directory.starts_with("/tmp/rdma-nccl-12.0-")) << directory;
+    EXPECT_EQ(value(1, "TORCH_FR_DUMP_TEMP_FILE"), directory + "/nccl_trace_rank_");
+    EXPECT_FALSE(said("profile=inspector")) << slurm.messages();
+}
+
+TEST_F(PluginTest, WhereTheInspectorIsNotSeenTheTasksDoWithout) {
+    run("profile=inspector");
+    EXPECT_EQ(value(0, "NCCL_PROFILER_PLUGIN"), "(unset)");
+    EXPECT_TRUE(said("warning: profile=inspector: libnccl-profiler-inspector.so is not found: ")) << slurm.messages();
+    tree.file("/opt/no-such/libnccl-profiler-inspector.so", ""); // on the node, and not where the tasks are
+    slurm.step.environment["LD_LIBRARY_PATH"] = "/opt/no-such";
+    run("profile=inspector");
+    EXPECT_TRUE(said("warning: the tasks do not see /opt/no-such/libnccl-profiler-inspector.so: without NVIDIA's "
+                     "Inspector (profile=inspector)"))
+        << slurm.messages();
+    for (const auto* const name : {"NCCL_PROFILER_PLUGIN", "NCCL_INSPECTOR_ENABLE", "NCCL_INSPECTOR_DUMP_DIR"}) {
+        EXPECT_EQ(value(1, name), "(unset)") << name;
+    }
+    EXPECT_EQ(slurm.tasks().at(1).result, 0);
 }
 
 TEST_F(PluginTest, AnNcclConfFileCountsAsSet) {
@@ -769,6 +804,34 @@ TEST_F(PluginTest, AKernelThatDoesNotTellWhoListensIsWarnedOf) {
     std::ostringstream text;
     text << std::ifstream(messages).rdbuf();
     EXPECT_NE(text.str().find("cannot be told: sock_diag: Protocol not supported"), std::string::npos) << text.str();
+}
+
+/// This process, from now on: nothing can be made in /tmp. False where root cannot make mount namespaces.
+bool close_tmp() {
+    return ::unshare(CLONE_NEWNS) == 0 && ::mount(nullptr, "/", nullptr, MS_REC | MS_PRIVATE, nullptr) == 0 &&
+           ::mount("/tmp", "/tmp", nullptr, MS_BIND, nullptr) == 0 &&
+           ::mount(nullptr, "/tmp", nullptr, MS_REMOUNT | MS_BIND | MS_RDONLY, nullptr) == 0;
+}
+
+TEST_F(PluginTest, WithoutADirectoryTheInspectorIsNotLoaded) {
+    tree.file("/usr/lib64/libnccl-profiler-inspector.so", "");
+    const auto messages = tree.at("/messages");
+    ASSERT_TRUE(run_in_child(std::chrono::seconds(20), [&] {
+        std::ofstream stream(messages);
+        if (close_tmp()) {
+            run("profile=inspector");
+            stream << slurm.messages() << "plugin " << value(1, "NCCL_PROFILER_PLUGIN") << "\n";
+        }
+    }));
+    std::ostringstream text;
+    text << std::ifstream(messages).rdbuf();
+    if (text.str().empty()) {
+        GTEST_SKIP() << "a mount namespace needs root";
+    }
+    EXPECT_NE(text.str().find("profile=inspector: no directory for its files can be made in /tmp: "), std::string::npos)
+        << text.str();
+    EXPECT_EQ(text.str().find("do not see"), std::string::npos) << "said once: " << text.str();
+    EXPECT_TRUE(text.str().ends_with("plugin (unset)\n")) << text.str();
 }
 
 /// hosts=mount for a step of one node, whose table every node makes by itself. In a child: what is mounted for a task,
