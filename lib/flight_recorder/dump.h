@@ -65,8 +65,8 @@ struct Dump {
     friend bool operator==(const Dump&, const Dump&) = default;
 };
 
-/// Parses a file. Fails if it is none of the recorder's, or beyond the limits of pickle.h. Entries that make no sense
-/// are left out; sends and receives are, too. `rank` is not in the file.
+/// Parses a file. Fails if the recorder did not write it, or if it is beyond the limits of pickle.h. Entries that make
+/// no sense are left out; sends and receives are, too. `rank` is not in the file.
 Result<Dump> parse_dump(std::string_view bytes, std::uint32_t rank = 0);
 
 } // namespace rdma_nccl::flight_recorder

@@ -169,9 +169,9 @@ Result<void> pass_gate(Conversation& with, Use use) {
 /// All ranks of a node share the port, and the kernel picks one: if that is stopped, it accepts but says nothing. Asks
 /// for another one after a second, as NCCL's own client does (src/ras/client.cc).
 Result<Conversation> open_greeted(const Endpoint& endpoint, const Limit& limit) {
-    constexpr std::chrono::seconds patience(1);
+    constexpr std::chrono::seconds greeting_timeout(1);
     while (true) {
-        const auto soon = std::min(limit.deadline, std::chrono::steady_clock::now() + patience);
+        const auto soon = std::min(limit.deadline, std::chrono::steady_clock::now() + greeting_timeout);
         auto with = Conversation::open(endpoint, {soon, limit.cancel});
         const auto greeting = with ? with->exchange("CLIENT PROTOCOL 2") : tl::unexpected(with.error());
         if (greeting && greeting->starts_with("SERVER PROTOCOL ")) {
