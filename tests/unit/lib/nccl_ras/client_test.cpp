@@ -126,13 +126,12 @@ TEST(RasClient, ComparesWhatChangesInBetween) {
 }
 
 TEST(RasClient, AsksAnIpv6Address) {
+    if (!is_local(IpAddress::parse("::1").value())) {
+        GTEST_SKIP() << "this machine has no ::1";
+    }
     FakeRas server({nccl_2_29(report_with(4))});
     const auto report = ask(server.endpoint("[::1]"), asking(Use::ByHand));
-    EXPECT_TRUE(report.has_value() || report.error().message.find("nobody listens") != std::string::npos)
-        << report.error().message;
-    if (!report) { // a machine without IPv6
-        EXPECT_TRUE(ask(server.endpoint("127.0.0.1"), asking(Use::ByHand)).has_value());
-    }
+    EXPECT_TRUE(report.has_value()) << report.error().message;
 }
 
 TEST(RasClient, NeverAsksNccl224ForAReport) {
