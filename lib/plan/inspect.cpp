@@ -104,7 +104,7 @@ void read_users_files(const SysRoot& root, NodeFacts& facts, std::chrono::millis
         UsersFiles files;
         files.program = classify_program(facts.step.program, facts.environment,
                                          [&](const std::string& path) { return read_script(directory, path); });
-        for (const auto& [name, value] : read_nccl_conf(root, facts.environment, home_directory(facts.environment))) {
+        for (const auto& [name, value] : inspect_nccl_conf(root, facts.environment)) {
             files.entries.push_back({name, value.value, value.file});
         }
         return files;
@@ -124,6 +124,10 @@ void read_users_files(const SysRoot& root, NodeFacts& facts, std::chrono::millis
 }
 
 } // namespace
+
+NcclConf inspect_nccl_conf(const SysRoot& root, const Environment& environment) {
+    return read_nccl_conf(root, environment, home_directory(environment));
+}
 
 unsigned count_allowed_cpus() {
     return std::max(static_cast<unsigned>(read_affinity().size()), 1U);

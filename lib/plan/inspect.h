@@ -69,6 +69,9 @@ void resolve_head(NodeFacts& facts, const Settings& settings,
 void inspect_files(const SysRoot& root, NodeFacts& facts, std::chrono::milliseconds timeout,
                    GidTables tables = GidTables::Whole, const std::string& directory = {});
 
+/// Reads NCCL's configuration files of this process's user. Waits as long as the home directory and passwd do.
+NcclConf inspect_nccl_conf(const SysRoot& root, const Environment& environment);
+
 /// Returns the number of CPUs in the calling thread's affinity mask, at least 1.
 unsigned count_allowed_cpus();
 

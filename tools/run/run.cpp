@@ -281,6 +281,10 @@ int plan_and_run(const Options& options, const Environment& environment) {
     if (options.hang_after) {
         const auto range = default_port_range(read_ephemeral_range(*root));
         job.worker.ras_ports = ras_ports(environment, plan->master_port.value, range);
+        const auto conf = inspect_nccl_conf(*root, environment);
+        if (const auto found = conf.find("NCCL_RAS_ADDR"); found != conf.end()) {
+            job.worker.conf_ras_address = found->second.value;
+        }
     }
     if (options.dry_run != DryRun::Off) {
         return print_dry_run(std::move(job));

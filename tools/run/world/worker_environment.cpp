@@ -123,9 +123,13 @@ Variables worker_variables(const WorldPlan& plan, const Options& options, unsign
 }
 
 std::string ras_address(const WorldPlan& plan, const WorkerSettings& settings, const Environment& base) {
+    const auto users = base.get("NCCL_RAS_ADDR");
+    if (users || !settings.conf_ras_address.empty()) {
+        return users.value_or(settings.conf_ras_address);
+    }
     const auto [port, other] = settings.ras_ports;
-    if (const auto users = base.get("NCCL_RAS_ADDR"); users || port == 0) {
-        return users.value_or(std::string(ras::default_address));
+    if (port == 0) {
+        return std::string(ras::default_address);
     }
     // "localhost" would be [::1] on some nodes.
     return format_text("127.0.0.1:{}", port == plan.master_port.value ? other : port);

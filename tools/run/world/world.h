@@ -82,10 +82,11 @@ struct WorkerSettings {
     unsigned attempt = 0;                  ///< how many times the ranks were started before
     /// For NCCL's RAS: the first that is not MASTER_PORT, the same on all nodes; {0, 0}: leave NCCL_RAS_ADDR alone.
     std::array<std::uint16_t, 2> ras_ports{};
+    std::string conf_ras_address = {}; ///< NCCL_RAS_ADDR of NCCL's configuration files; empty: not in them
 };
 
-/// Returns NCCL_RAS_ADDR of the ranks: the user's, else with a port that is only this step's, so that it is not the RAS
-/// of another job that answers; else NCCL's own default.
+/// Returns NCCL_RAS_ADDR of the ranks: the user's, from the environment or a configuration file of NCCL's; else with a
+/// port that is only this step's, so that it is not the RAS of another job that answers; else NCCL's own default.
 std::string ras_address(const WorldPlan& plan, const WorkerSettings& settings, const Environment& base);
 
 /// Returns the variables that a rank gets in addition to the launcher's. `base` is the launcher's environment: the

@@ -76,6 +76,9 @@ TEST(RunWorker, RasIsAskedWhereItListens) {
     settings.ras_ports = {12002, 12000};
     EXPECT_EQ(ras_address(plan, settings, Environment(Entries{})), "127.0.0.1:12002");
     EXPECT_EQ(ras_address(plan, settings, Environment(Entries{"NCCL_RAS_ADDR=[::1]:7"})), "[::1]:7");
+    settings.conf_ras_address = "localhost:8";
+    EXPECT_EQ(ras_address(plan, settings, Environment(Entries{})), "localhost:8");
+    EXPECT_EQ(ras_address(plan, settings, Environment(Entries{"NCCL_RAS_ADDR=[::1]:7"})), "[::1]:7");
     EXPECT_EQ(ras_ports(Environment(Entries{}), 29500, {20000, 28999}), (std::array<std::uint16_t, 2>{29502, 29500}));
 }
 
