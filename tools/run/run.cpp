@@ -138,12 +138,15 @@ Result<std::string> recorder_directory(const Job& job) {
                : Result<std::string>(job.log_directory);
 }
 
-/// Removes the directories in which no file was left.
-void remove_empty(const std::string& directory, unsigned restarts) {
-    for (unsigned i = 0; i <= restarts; ++i) {
-        (void)::rmdir(format_text("{}/attempt_{}", directory, i).c_str());
+/// Removes the flight recorder's directories in which no file was left, unless they are those of the logs.
+void remove_empty_recorder(const Job& job) {
+    if (!job.log_directory.empty() || job.recorder_directory.empty()) {
+        return;
     }
-    (void)::rmdir(directory.c_str());
+    for (unsigned i = 0; i <= job.options.max_restarts; ++i) {
+        (void)::rmdir(format_text("{}/attempt_{}", job.recorder_directory, i).c_str());
+    }
+    (void)::rmdir(job.recorder_directory.c_str());
 }
 
 int run_ranks(Job job) {
@@ -165,16 +168,17 @@ int run_ranks(Job job) {
         handled.insert(from);
     }
     const BlockedSignals signals(handled);
-    return run_guarded(signals, [&](int guard_fd) {
+    const int exit_code = run_guarded(signals, [&](int guard_fd) {
         const auto control = start_control(job.options, job.environment, job.plan, job.node,
                                            default_port_range(read_ephemeral_range(job.root)));
         const int code = run_job(job, *control, signals, guard_fd);
-        if (logs->empty() && !job.recorder_directory.empty()) {
-            remove_empty(job.recorder_directory, job.options.max_restarts);
-        }
-        directory.reset(); // also if the guard process no longer exists to remove it
+        // Also if the guard process no longer exists to do it.
+        remove_empty_recorder(job);
+        directory.reset();
         return code;
     });
+    remove_empty_recorder(job); // by the guard, where the launcher was killed
+    return exit_code;
 }
 
 /// Returns false if a job must not start on this node: preflight found a problem, and strict is set.
