@@ -100,7 +100,10 @@ Result<Settings> settings_from(const SettingsOptions& options, const Environment
                                 outcome.warnings.size() - most_warnings));
     }
     if (!outcome.errors.empty()) {
-        return fail(outcome.errors.front());
+        if (options.strict_environment) {
+            return fail(outcome.errors.front());
+        }
+        print_error("warning: " + outcome.errors.front());
     }
     if (!options.root.empty()) {
         outcome.settings.root = options.root;

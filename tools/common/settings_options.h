@@ -20,6 +20,7 @@ struct SettingsOptions {
     bool site_file_given = false;
     std::optional<std::string> set;
     std::string root;
+    bool strict_environment = true; ///< false: what is wrong in RDMA_NCCL_* is a warning, and the rest counts
 };
 
 /// Adds --set, --conf and --root.

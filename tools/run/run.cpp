@@ -6,6 +6,7 @@
 #include "lib/plan/inspect.h"
 #include "lib/plan/plan.h"
 #include "lib/plan/port_block.h"
+#include "lib/settings/parse.h"
 #include "lib/sys/environment.h"
 #include "lib/sys/sysroot.h"
 #include "tools/common/command_line.h"
@@ -198,8 +199,9 @@ bool pass_preflight(const Job& job, const Settings& settings) {
     return warnings.empty() || !strict;
 }
 
-/// Reads the settings as all subcommands do; `--bind` and `--recorder` override RDMA_NCCL_* and the site file. Without
-/// these options invalid settings are only warned of: the run needs nothing else of them.
+/// Reads the settings as all subcommands do; `--bind` and `--recorder` override RDMA_NCCL_* and the site file. Fails
+/// only if an option is wrong. A wrong RDMA_NCCL_* is warned of: it may be for other commands, and no reason for a job
+/// to end.
 Result<Settings> settings_of(const Options& options) {
     SettingsOptions wanted;
     wanted.root = options.root;
@@ -212,14 +214,15 @@ Result<Settings> settings_of(const Options& options) {
     }
     if (!set.empty()) {
         wanted.set = joined(set, ",");
+        SettingsSources alone;
+        alone.option_name = "run";
+        alone.option = wanted.set;
+        if (const auto errors = resolve_settings(alone).errors; !errors.empty()) {
+            return fail(errors.front());
+        }
     }
-    auto settings = settings_from(wanted);
-    if (!settings && set.empty()) {
-        print_error("warning: " + settings.error().message);
-        settings = Settings();
-        settings->root = options.root.empty() ? "/" : options.root;
-    }
-    return settings;
+    wanted.strict_environment = false;
+    return settings_from(wanted);
 }
 
 std::optional<NodePlacement> find_placement(const SysRoot& root, const Environment& environment, BindChoice bind,
