@@ -57,7 +57,7 @@ bool write_metrics(const Options& options, const Report& report) {
     if (options.prometheus.empty()) {
         return true;
     }
-    const auto written = rdma_nccl::replace_metrics(options.prometheus, as_prometheus(report));
+    const auto written = rdma_nccl::replace_metrics(options.prometheus, "check", as_prometheus(report));
     if (!written) {
         print_error("metrics are not written: " + written.error().message);
     }

@@ -163,11 +163,11 @@ std::string about_checks(const Report& report) {
     for (const auto& result : report.results) {
         results.add({{"check", result.id}, {"item", result.item}}, numbers.at(static_cast<std::size_t>(result.status)));
     }
-    return results.text() +
+    return single_metric("rdma_nccl_check_last_run_timestamp_seconds", "When the check ended, in seconds since 1970.",
+                         format_text("{}", report.time_us / 1000000)) +
+           results.text() +
            single_metric("rdma_nccl_node_status", "The node as a whole: 0 ok, 1 warning, 2 critical, 3 unknown.",
                          format_text("{}", static_cast<int>(overall(report.results)))) +
-           single_metric("rdma_nccl_check_last_run_timestamp_seconds", "When the check ended, in seconds since 1970.",
-                         format_text("{}", report.time_us / 1000000)) +
            single_metric("rdma_nccl_check_success", "1: the check ran to its end; 0: it did not come back in time.",
                          report.facts != nullptr ? "1" : "0") +
            single_metric("rdma_nccl_check_duration_seconds", "How long the check took.",

@@ -37,8 +37,9 @@ std::string single_metric(std::string_view name, std::string_view help, const st
     return metric.text();
 }
 
-Result<void> replace_metrics(const std::string& path, std::string_view text) {
-    return replace_own(path, "# HELP rdma_nccl_", text, "holds something else; name another file");
+Result<void> replace_metrics(const std::string& path, std::string_view command, std::string_view text) {
+    return replace_own(path, format_text("# HELP rdma_nccl_{}_", command), text,
+                       "holds something else; name another file");
 }
 
 } // namespace rdma_nccl

@@ -32,7 +32,8 @@ private:
 std::string single_metric(std::string_view name, std::string_view help, const std::string& value,
                           const Metric::Labels& labels = {});
 
-/// Replaces a file of metrics at once. Fails if it holds something else than metrics of rdma-nccl.
-Result<void> replace_metrics(const std::string& path, std::string_view text);
+/// Replaces a file of metrics at once. Fails if it holds something else than metrics of this subcommand ("check"),
+/// whose first one begins with "rdma_nccl_COMMAND_".
+Result<void> replace_metrics(const std::string& path, std::string_view command, std::string_view text);
 
 } // namespace rdma_nccl

@@ -180,8 +180,9 @@ private:
     }
 
     void write_metrics() {
-        const auto written =
-            options_.prometheus.empty() ? Result<void>() : replace_metrics(options_.prometheus, top_metrics(*sample_));
+        const auto written = options_.prometheus.empty()
+                                 ? Result<void>()
+                                 : replace_metrics(options_.prometheus, "top", top_metrics(*sample_));
         if (!written) {
             screen_.reset();
             print_error("metrics are not written: " + written.error().message);

@@ -381,11 +381,14 @@ TEST(CheckOutput, OfOneReport) {
     EXPECT_EQ(json["status"], "CRITICAL");
     EXPECT_EQ(json["checks"].size(), report.results.size());
     const auto metrics = as_prometheus(report);
+    EXPECT_TRUE(metrics.starts_with("# HELP rdma_nccl_check_")); // the mark of replace_metrics()
     EXPECT_NE(metrics.find("rdma_nccl_check_result{check=\"hca.answers\",item=\"mlx5_1\"} 2\n"), std::string::npos);
     EXPECT_NE(metrics.find("rdma_nccl_check_success 1\n"), std::string::npos);
     EXPECT_EQ(metrics.find("# TYPE rdma_nccl_check_result"), metrics.rfind("# TYPE rdma_nccl_check_result"));
     report.facts = nullptr;
+    report.results.clear();
     EXPECT_NE(as_prometheus(report).find("rdma_nccl_check_success 0\n"), std::string::npos);
+    EXPECT_TRUE(as_prometheus(report).starts_with("# HELP rdma_nccl_check_"));
 }
 
 } // namespace
