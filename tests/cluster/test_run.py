@@ -22,6 +22,7 @@ from dataclasses import dataclass
 
 from cluster_test import CHECKOUT, CLUSTER, PYTHON, Cluster, ClusterTest, main
 
+JOB = os.path.join(CHECKOUT, "tests", "hang", "fake-job")
 MARK = "TEST_OF_RUN"
 IDLE = "echo ready; exec sleep 1000"  # what a rank does that waits for a fault
 PAUSE = 0.02  # seconds between two looks
@@ -606,6 +607,35 @@ class Hangs(RunTest):
         step.says("the job hangs: nothing has moved on any node for", "rank 0 on n01, pid", "rank 4 on n02, pid")
         if os.path.exists("/usr/bin/gdb"):
             step.says("nanosleep")
+
+    def play(self, case: str, *run: str, **variables: str) -> Step:
+        """A job whose NCCL is emulated."""
+        return self.start(f"echo ready; exec {PYTHON} {JOB} {case}", *run, **variables).ready()
+
+    def test_the_rank_that_lags_is_named(self):
+        step = self.play("leaves", "--hang-timeout", "3", "--hang-action", "kill")
+        step.end("rank 7 leaves an all-reduce", 1)
+        step.says(r"rank 7 on n02 has not entered all-reduce 5 of communicator 0x9d1c7e0b5a \(7 of 8 ranks wait 3 s\); "
+                  r"pid \d+: state S \(sleeping\)")
+
+    def test_the_rank_that_lags_is_named_by_hand(self):
+        step = self.play("leaves", "--hang-timeout", "1000")
+        job = self.job_of(step)
+        ask = ("srun", "--overlap", f"--jobid={job}", "-N1", "-n1", "rdma-nccl", "hang", "--step", f"{job}.0", "--interval", "0.2")
+        said: list[str] = []
+
+        def is_named() -> bool:
+            said.append(self.cluster.run(*ask).stdout)
+            return bool(re.match(r"communicator rank 7 \(pid \d+ on \S+\) has not entered all-reduce 5 of", said[-1]))
+
+        step.until("rank 7 is named", is_named)
+        self.good("scancel", job)
+        step.unmeasured().gone()
+
+    def test_a_job_that_is_only_slow_goes_on(self):
+        step = self.play("healthy 30", "--hang-timeout", "1", "--hang-action", "kill", FAKE_STEP_SECONDS="0.35")
+        step.end("a slow job, --hang-timeout 1", 0)
+        self.assertNotIn("hangs", step.err)
 
 
 class MemoryTest(RunTest):
