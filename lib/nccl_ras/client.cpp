@@ -244,7 +244,15 @@ Result<Verdict> ask_twice(const Endpoint& endpoint, const Asking& asking) {
     if (!sleep(asking.interval, asking.cancel)) {
         return fail(format_text("NCCL's RAS at {}: it was given up", endpoint.text), ECANCELED);
     }
-    return ask(endpoint, asking).map([&](const Report& later) { return judge(*earlier, later); });
+    const auto later = ask(endpoint, asking);
+    if (later) {
+        return judge(*earlier, *later);
+    }
+    if (later.error().os_error == ETIMEDOUT || later.error().os_error == ECANCELED) {
+        return tl::unexpected(later.error());
+    }
+    return Verdict{
+        .version = earlier->version, .state = State::Gone, .moved = true, .lost = {}, .lags = {}, .circular = false};
 }
 
 } // namespace rdma_nccl::ras

@@ -46,7 +46,8 @@ struct Asking {
 /// Gets one report. Fails with a message that says which NCCL is needed if that of the job is too old.
 Result<Report> ask(const Endpoint& endpoint, const Asking& asking);
 
-/// Gets two reports and compares them.
+/// Gets two reports and compares them. If only the second fails, and not because nobody answers in time, the state is
+/// Gone.
 Result<Verdict> ask_twice(const Endpoint& endpoint, const Asking& asking);
 
 } // namespace rdma_nccl::ras

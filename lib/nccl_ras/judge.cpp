@@ -83,6 +83,7 @@ public:
             const auto before = known.find(key_of(communicator));
             if (before == known.end() || !is_settled(communicator) || !is_settled(*before->second)) {
                 changing = true;
+                moved = moved || before == known.end() || is_settled(communicator) != is_settled(*before->second);
                 continue;
             }
             const auto ranks = in_both(*before->second, communicator);
@@ -107,11 +108,15 @@ public:
     }
 
     std::vector<Lag> lags;
-    bool moving = false;
+    bool moving = false; ///< the first or the last ranks of a communicator, or all
+    bool moved = false;  ///< anything, as in Verdict
     bool changing = false;
 
 private:
     void compare(const Communicator& communicator, const InBoth& ranks, std::size_t function) {
+        for (std::size_t i = 0; i < ranks.after.size(); ++i) {
+            moved = moved || ranks.before[i]->counts.at(function) != ranks.after[i]->counts.at(function);
+        }
         const auto now = spread_of(ranks.after, function);
         if (spread_of(ranks.before, function) != now) {
             moving = true;
@@ -183,6 +188,8 @@ std::string_view sentence_of(State state) {
         return "NCCL's collectives move on: ranks launch new ones";
     case State::Equal:
         return "all ranks have launched the same collectives of NCCL: one of these is in flight, or NCCL is idle";
+    case State::Gone:
+        return "NCCL's RAS has answered once, and is gone: ranks end";
     case State::Lagging:
         break;
     }
@@ -208,7 +215,7 @@ Verdict judge(const Report& earlier, const Report& later) {
     Comparison found(earlier, later);
     Verdict verdict{.version = later.version,
                     .state = state_of(found, later),
-                    .moved = found.moving,
+                    .moved = found.moved || later.communicators.size() < earlier.communicators.size(),
                     .lost = lost_in(later),
                     .lags = {},
                     .circular = false};

@@ -39,12 +39,13 @@ enum class State {
     Moving,         ///< collectives were launched between the two reports
     Equal,          ///< all ranks have launched the same: they wait inside of it, or outside of NCCL
     Lagging,
+    Gone, ///< RAS has answered once only: ranks end
 };
 
 struct Verdict {
     std::string version; ///< of NCCL
     State state = State::NoCommunicator;
-    bool moved = false;     ///< collectives were launched between the two reports; in state Lagging, elsewhere
+    bool moved = false;     ///< between the reports ranks launched collectives, or communicators came or went
     std::vector<Lost> lost; ///< dead ones first, those that answer last
     /// Only of ranks for which others wait while they wait for nobody. If there are none, of all ranks that lag: they
     /// wait for each other.

@@ -92,8 +92,10 @@ Result<int> run_hang(const HangOptions& options) {
     if (!verdict) {
         return tl::unexpected(verdict.error());
     }
-    const auto profiles = asked->environment.get(profiles_variable).value_or("");
-    ras::add_names(*verdict, profile::names_of(profile::read_profiles(profiles, asked->user)));
+    if (asked->user == ::geteuid()) { // root must not follow where another user's variable leads
+        const auto profiles = asked->environment.get(profiles_variable).value_or("");
+        ras::add_names(*verdict, profile::names_of(profile::read_profiles(profiles)));
+    }
     hang::Report report{endpoint->text, options.interval, *std::move(verdict), {}};
     const auto named = ras::named_in(report.verdict);
     for (std::size_t i = 0; i < std::min(named.size(), ras::most_named); ++i) {

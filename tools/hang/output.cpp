@@ -16,7 +16,8 @@ namespace {
 constexpr unsigned schema_version = 1;
 
 std::string_view name_of(ras::State state) {
-    constexpr std::array<std::string_view, 5> names{"no communicator", "changing", "moving", "equal", "lagging"};
+    constexpr std::array<std::string_view, 6> names{"no communicator", "changing", "moving",
+                                                    "equal",           "lagging",  "gone"};
     return names.at(static_cast<std::size_t>(state));
 }
 
@@ -74,9 +75,10 @@ static void fields(auto& f, Row<Report> /*row*/) {
     f("address", "where NCCL's RAS answered", &Report::address);
     f("nccl", "its version", [](const Report& r) { return r.verdict.version; });
     f("interval", "seconds between its two reports", &Report::interval);
-    f("state", "no communicator, changing, moving, equal or lagging",
+    f("state", "no communicator, changing, moving, equal, lagging, or gone: RAS has answered once only",
       [](const Report& r) { return name_of(r.verdict.state); });
-    f("moved", "collectives were launched between the two reports", [](const Report& r) { return r.verdict.moved; });
+    f("moved", "between the two reports ranks launched collectives, or communicators came or went",
+      [](const Report& r) { return r.verdict.moved; });
     f("circular", "the ranks of `lags` wait for each other", [](const Report& r) { return r.verdict.circular; });
     f("lost", "ranks that RAS cannot ask", [](const Report& r) {
         return mapped(r.verdict.lost, [&](const ras::Lost& lost) {

@@ -6,7 +6,6 @@
 #include "lib/base/lists.h"
 #include "lib/base/text.h"
 #include "lib/flight_recorder/variables.h"
-#include "lib/profile/profile.h"
 #include "tools/common/print.h"
 #include "tools/common/process.h"
 #include "tools/common/process_state.h"
@@ -351,11 +350,12 @@ public:
         if (probe_ && has_rank_ended()) {
             job_.control.report_activity(true); // also if that was the rank that RAS was asked through
         }
-        if (auto answer = ras_.take()) {
-            report(*std::move(answer));
+        if (const auto answer = ras_.take()) {
+            report(*answer);
         }
         if (!ras_.is_open() && job_.control.take_hang_suspicion()) {
-            ras_.start(ras_address(job_.plan, job_.job.worker, job_.job.environment));
+            ras_.start(ras_address(job_.plan, job_.job.worker, job_.job.environment),
+                       job_.job.environment.get(profiles_variable).value_or(""));
         }
         if (probe_ && time >= next_sample_) {
             next_sample_ = time + sample_interval;
@@ -401,14 +401,12 @@ private:
         return format_text("rank {} on {}", job_.plan.first_rank() + local_rank, job_.job.node);
     }
 
-    void report(Result<ras::Verdict> verdict) {
+    void report(const Result<ras::Verdict>& verdict) {
         if (!verdict) {
             job_.control.report_ras({false, "which rank lags is not known: " + verdict.error().message, {}});
             return;
         }
         const auto since = format_text("{} s", job_.job.options.hang_after.value_or(std::chrono::seconds(0)).count());
-        const auto profiles = job_.job.environment.get(profiles_variable).value_or("");
-        ras::add_names(*verdict, profile::names_of(profile::read_profiles(profiles)));
         auto named = ras::named_in(*verdict, since);
         named.resize(std::min(named.size(), ras::most_named));
         job_.control.report_ras({verdict->moved,

@@ -76,7 +76,7 @@ void Arbiter::on_absent(unsigned node, bool absent) {
 }
 
 void Arbiter::on_hang(std::vector<Laggard> laggards, const std::optional<std::string>& end_for) {
-    if (finished_ || ending_) {
+    if (is_ending()) {
         return;
     }
     orders_.emplace_back(ShowStacks{});

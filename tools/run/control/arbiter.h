@@ -53,7 +53,7 @@ public:
     /// for, but its ranks may be running.
     void on_absent(unsigned node, bool absent = true);
     /// The job hangs: all nodes show stacks, and name the ranks of theirs that lag. Ends the job, if there is `end`,
-    /// for this reason.
+    /// for this reason. Does nothing if the job ends already.
     void on_hang(std::vector<Laggard> laggards, const std::optional<std::string>& end);
 
     /// Returns the new orders, in order, each once.
@@ -64,6 +64,8 @@ public:
     /// Returns true if a signal has ended the job or is about to.
     [[nodiscard]] bool stopped() const { return stopped_; }
     [[nodiscard]] bool finished() const { return finished_.has_value(); }
+    /// The attempt ends, or all is over.
+    [[nodiscard]] bool is_ending() const { return finished_ || ending_; }
     /// Returns the failures of all attempts in the order of time.
     [[nodiscard]] std::vector<RankFailure> failures() const;
     /// Returns those of the last attempt in the order of ranks.

@@ -71,7 +71,7 @@ private:
 
 /// What NCCL's RAS says of a job in which nothing moves.
 struct RasAnswer {
-    bool moved = false; ///< the job is slow, but ranks launch collectives
+    bool moved = false; ///< while it was asked: the job may only be slow
     std::string text;   ///< lines for the user
     std::vector<Laggard> laggards;
 };
@@ -102,7 +102,8 @@ public:
     /// On node 0: returns true once when nothing has moved for the hang timeout. The caller asks NCCL's RAS, and calls
     /// report_ras().
     virtual bool take_hang_suspicion() { return false; }
-    /// Unless something has moved meanwhile, the job hangs now, and ends if it is to end then.
+    /// Reports that the job hangs, and ends it with --hang-action kill. If anything has moved meanwhile, does not end
+    /// it, and says that it hangs only if ranks lag: what moved may be output of RAS itself.
     virtual void report_ras(RasAnswer /*answer*/) {}
     /// This node cannot continue. Informs the others before this launcher exits.
     void report_node_lost(const std::string& why) { arbiter_.on_lost(0, why); }

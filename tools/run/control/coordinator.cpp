@@ -63,15 +63,27 @@ public:
     }
 
     void report_activity(bool moved) override { judge_hang(0, moved); }
-    bool take_hang_suspicion() override { return hang_ && !std::exchange(asks_ras_, true); }
+    bool take_hang_suspicion() override {
+        return suspicion_ && !suspicion_->moved_since && !arbiter_.is_ending() &&
+               !std::exchange(suspicion_->asks_ras, true);
+    }
     void report_ras(RasAnswer answer) override {
-        if (answer.moved) {
-            judge_hang(0, true);
+        if (!suspicion_ || !suspicion_->asks_ras) {
+            return; // of the attempt before
         }
-        if (hang_ && asks_ras_) {
-            warnings_.push_back(*hang_ + "\n  " + answer.text);
-            arbiter_.on_hang(std::move(answer.laggards), settings_.ends_hanging_job ? hang_ : std::nullopt);
-            hang_.reset();
+        const auto [quiet, asks_ras, moved_since] = *std::exchange(suspicion_, std::nullopt);
+        if (answer.moved) {
+            judge_hang(0, true); // RAS is asked again if nothing moves for another timeout
+        }
+        if (arbiter_.is_ending() || (moved_since && answer.laggards.empty())) {
+            return;
+        }
+        const auto hang = "the job hangs: " + quiet;
+        const bool hangs = !answer.moved || !answer.laggards.empty();
+        warnings_.push_back((hangs ? hang : quiet) + "\n  " + answer.text);
+        if (hangs) {
+            const bool ends = settings_.ends_hanging_job && !answer.moved && !moved_since;
+            arbiter_.on_hang(std::move(answer.laggards), ends ? std::optional(hang) : std::nullopt);
         }
     }
     [[nodiscard]] const Arbiter* arbiter() const override { return &arbiter_; }
@@ -96,7 +108,7 @@ public:
         for (const auto& order : orders) {
             send_all(order);
             if (std::holds_alternative<Restart>(order)) {
-                hang_.reset(); // of the attempt before
+                suspicion_.reset();
             }
         }
         if (workers_.size() == nodes_ - 1 || absent_left_out_ || arbiter_.finished()) {
@@ -193,13 +205,13 @@ private:
 
     void judge_hang(unsigned node, bool moved) {
         const auto now = Clock::now();
-        if (moved) {
-            hang_.reset();
+        if (moved && suspicion_) {
+            suspicion_->moved_since = true;
         }
         if (hang_judge_ && hang_judge_->on_sample(node, moved, now)) {
-            hang_ = format_text("the job hangs: nothing has moved on any node for {} s",
-                                in_seconds(hang_judge_->idle_time(now)));
-            asks_ras_ = false;
+            suspicion_ = {
+                format_text("nothing has moved on any node for {} s", in_seconds(hang_judge_->idle_time(now))), false,
+                false};
         }
     }
 
@@ -277,8 +289,13 @@ private:
     Time start_ = Clock::now();
     unsigned nodes_;
     std::optional<HangJudge> hang_judge_;
-    std::optional<std::string> hang_;        ///< in words, if nothing moves; absent once all have heard of it
-    bool asks_ras_ = false;                  ///< about `hang_`
+    /// Nothing has moved for the timeout.
+    struct Suspicion {
+        std::string quiet;        ///< in words
+        bool asks_ras = false;    ///< NCCL's RAS is being asked
+        bool moved_since = false; ///< something has moved again
+    };
+    std::optional<Suspicion> suspicion_;
     std::optional<Coordinator> coordinator_; ///< absent: this node is not connected to others
     std::unordered_map<int, Peer> peers_;    ///< by worker
     std::map<unsigned, int> workers_;        ///< by node: the last one that connected; it may be lost

@@ -4,6 +4,7 @@
 #include "lib/base/format.h"
 #include "lib/net/listeners.h"
 #include "lib/net/tcp.h"
+#include "lib/profile/profile.h"
 #include "lib/slurm/step_processes.h"
 #include "tools/common/process_state.h"
 
@@ -29,13 +30,18 @@ Result<void> refuse_stranger(const ras::Endpoint& endpoint) {
 }
 
 /// Throws nothing, so that the launcher goes on, whatever happens.
-Result<ras::Verdict> question_ras(const std::string& address, const ras::Asking& question) {
+Result<ras::Verdict> question_ras(const std::string& address, const std::string& profiles,
+                                  const ras::Asking& question) {
     try {
         const auto endpoint = ras::parse_endpoint(address);
         if (!endpoint) {
             return tl::unexpected(endpoint.error());
         }
-        return refuse_stranger(*endpoint).and_then([&] { return ras::ask_twice(*endpoint, question); });
+        auto verdict = refuse_stranger(*endpoint).and_then([&] { return ras::ask_twice(*endpoint, question); });
+        if (verdict) {
+            ras::add_names(*verdict, profile::names_of(profile::read_profiles(profiles)));
+        }
+        return verdict;
     } catch (const std::exception& error) { // no memory
         return fail(format_text("NCCL's RAS cannot be asked: {}", error.what()));
     }
@@ -56,7 +62,7 @@ RasQuestion::~RasQuestion() {
     }
 }
 
-void RasQuestion::start(const std::string& address) {
+void RasQuestion::start(const std::string& address, const std::string& profiles) {
     if (is_open()) {
         return;
     }
@@ -67,7 +73,8 @@ void RasQuestion::start(const std::string& address) {
     auto question = asking;
     question.cancel = cancelled_.get();
     try {
-        answer_ = std::async(std::launch::async, [address, question] { return question_ras(address, question); });
+        answer_ = std::async(std::launch::async,
+                             [address, profiles, question] { return question_ras(address, profiles, question); });
     } catch (const std::system_error& error) {
         answer_ = at_once(fail(format_text("no thread can be started: {}", error.what())));
     }

@@ -125,6 +125,14 @@ TEST(RasClient, ComparesWhatChangesInBetween) {
     EXPECT_EQ(ask_twice(server.endpoint(), asking(Use::Automatic)).value().state, State::Moving);
 }
 
+TEST(RasClient, KnowsThatRanksEnd) {
+    FakeRas server({nccl_2_29(report_with(4)), nccl_2_29("{\"nccl_ver")});
+    const auto verdict = ask_twice(server.endpoint(), asking(Use::Automatic));
+    ASSERT_TRUE(verdict.has_value());
+    EXPECT_EQ(verdict->state, State::Gone);
+    EXPECT_TRUE(verdict->moved);
+}
+
 TEST(RasClient, AsksAnIpv6Address) {
     if (!is_local(IpAddress::parse("::1").value())) {
         GTEST_SKIP() << "this machine has no ::1";

@@ -64,6 +64,20 @@ TEST(RasJudge, SaysThatOthersMoveWhereOneLags) {
     EXPECT_EQ(lines(at(8), at(9)).back(), "NCCL's other collectives move on: the job may only be slow");
 }
 
+TEST(RasJudge, WhateverRanksDoIsMovement) {
+    const auto at = [](std::uint64_t middle, bool settled = true) {
+        return report_of({communicator_json("0xab", {{.rank = 0, .all_reduce = 9},
+                                                     {.rank = 1, .all_reduce = middle},
+                                                     {.rank = 2, .all_reduce = 4, .init_state = settled ? 0 : 7}})});
+    };
+    EXPECT_FALSE(judge(at(5), at(5)).moved);
+    EXPECT_TRUE(judge(at(5), at(6)).moved);
+    EXPECT_TRUE(judge(at(5, false), at(5)).moved);
+    EXPECT_FALSE(judge(at(5, false), at(5, false)).moved) << "it is still being created";
+    EXPECT_TRUE(judge(at(5), report_of({})).moved);
+    EXPECT_TRUE(judge(report_of({}), at(5)).moved);
+}
+
 TEST(RasJudge, WaitsOnlyWhereNothingMoves) {
     const auto first =
         report_of({communicator_json("0xab", {{.rank = 0, .all_reduce = 5}, {.rank = 1, .all_reduce = 4}})});

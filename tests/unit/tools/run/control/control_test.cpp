@@ -214,23 +214,50 @@ TEST_F(RunControl, AllStartAgainWithTheSamePort) {
 
 TEST_F(RunControl, AJobHangsOnlyIfNothingMovesWhileNcclIsAsked) {
     hang_timeout = milliseconds(1);
-    for (const bool by_ras : {false, true}) {
-        for (const bool moves : {true, false}) {
-            launchers_.clear();
-            start(1);
-            auto& launcher = launchers_[0];
-            ASSERT_TRUE(until([&] { return launcher.suspects_hang(); }));
-            EXPECT_FALSE(launcher.control->take_hang_suspicion()) << "once";
-            launcher.work();
-            EXPECT_EQ(launcher.order<ShowStacks>(), nullptr) << "it may only be slow";
-            launcher.control->report_activity(moves && !by_ras);
-            launcher.control->report_ras({moves && by_ras, "lags", {{"127.0.0.1", 1, "lags"}}});
-            launcher.work();
-            EXPECT_EQ(launcher.order<ShowStacks>() != nullptr, !moves);
-            EXPECT_EQ(launcher.order<Laggard>() != nullptr, !moves);
-            EXPECT_EQ(launcher.order<EndRanks>() != nullptr, !moves);
-        }
+    const Laggard laggard{"127.0.0.1", 1, "lags"};
+    struct Case {
+        bool moves; ///< as a node sees it
+        RasAnswer answer;
+        bool hangs;
+        bool ends;
+    };
+    for (const auto& [moves, answer, hangs, ends] :
+         {Case{false, {false, "equal", {}}, true, true}, Case{false, {false, "lags", {laggard}}, true, true},
+          Case{false, {true, "moves", {}}, false, false},
+          Case{false, {true, "lags, others move", {laggard}}, true, false},
+          Case{true, {false, "equal", {}}, false, false}, Case{true, {false, "lags", {laggard}}, true, false}}) {
+        launchers_.clear();
+        start(1);
+        auto& launcher = launchers_[0];
+        ASSERT_TRUE(until([&] { return launcher.suspects_hang(); }));
+        EXPECT_FALSE(launcher.control->take_hang_suspicion()) << "once";
+        launcher.work();
+        EXPECT_EQ(launcher.order<ShowStacks>(), nullptr) << "it may only be slow";
+        launcher.control->report_activity(moves);
+        launcher.control->report_ras(answer);
+        launcher.work();
+        EXPECT_EQ(launcher.order<ShowStacks>() != nullptr, hangs) << answer.text;
+        EXPECT_EQ(launcher.order<Laggard>() != nullptr, !answer.laggards.empty()) << answer.text;
+        EXPECT_EQ(launcher.order<EndRanks>() != nullptr, ends) << answer.text;
     }
+}
+
+TEST_F(RunControl, AJobThatEndsDoesNotHang) {
+    hang_timeout = milliseconds(1);
+    start(1);
+    auto& launcher = launchers_[0];
+    launcher.control->report_failure(failure_of(0, 7), Clock::now());
+    std::this_thread::sleep_for(milliseconds(2)); // longer than the timeout
+    EXPECT_FALSE(launcher.suspects_hang());
+    start(1);
+    auto& asked = launchers_[1];
+    ASSERT_TRUE(until([&] { return asked.suspects_hang(); }));
+    asked.control->report_failure(failure_of(0, 7), Clock::now());
+    asked.work();
+    asked.warnings.clear();
+    asked.control->report_ras({});
+    asked.work();
+    EXPECT_TRUE(asked.warnings.empty());
 }
 
 TEST_F(RunControl, TheHangOfAnEarlierAttemptDoesNotEndTheNext) {
