@@ -275,8 +275,8 @@ std::optional<std::string> add_nccl_inspector(VariableList& variables, const Nod
         return why_not;
     }
     if (!path) {
-        return format_text("{} is not found: build it in plugins/profiler/inspector of NCCL's source (2.28 or newer), "
-                           "and add its folder to LD_LIBRARY_PATH",
+        return format_text("{} is not found: build it in plugins/profiler/inspector of NCCL's source "
+                           "(ext-profiler/inspector of 2.28 to 2.29.6), and add its folder to LD_LIBRARY_PATH",
                            inspector_library);
     }
     // NVIDIA's own interval: up to 2.29 nothing is written without one, and what it closes at the end it may still use

@@ -61,7 +61,8 @@ std::vector<std::string> add_nccl_debug(VariableList& variables, const NodeFacts
 std::optional<std::string> add_nccl_profiler(VariableList& variables, const NodeFacts& facts,
                                              std::string_view directory);
 
-/// The file name of NVIDIA's Inspector (plugins/profiler/inspector of NCCL's source, ext-profiler/ up to 2.29).
+/// The file name of NVIDIA's Inspector (plugins/profiler/inspector of NCCL's source, ext-profiler/inspector
+/// before 2.29.7).
 inline constexpr const char* inspector_library = "libnccl-profiler-inspector.so";
 
 /// Makes NCCL load the Inspector from `path`, and the Inspector write to `directory` (profile=inspector). Without a

@@ -40,7 +40,7 @@ enum class BindChoice { Auto, Off, Cpu, CpuAndMemory };
 enum class ProfileChoice {
     Off,
     On,        ///< ours, with verify (lib/profile)
-    Inspector, ///< NVIDIA's, where NCCL's installation has it
+    Inspector, ///< NVIDIA's, a library of its own: in LD_LIBRARY_PATH, ld.so's cache or a usual folder
 };
 
 /// `verify`: what srun reports about the step's traffic at its end.

@@ -89,7 +89,8 @@ TEST(NcclInspector, SaysWhatToDoWhereItIsNotInstalled) {
     const auto absent = inspector({}, std::nullopt);
     ASSERT_EQ(absent.size(), 1U);
     EXPECT_EQ(absent.at(""), "libnccl-profiler-inspector.so is not found: build it in plugins/profiler/inspector of "
-                             "NCCL's source (2.28 or newer), and add its folder to LD_LIBRARY_PATH");
+                             "NCCL's source (ext-profiler/inspector of 2.28 to 2.29.6), and add its folder to "
+                             "LD_LIBRARY_PATH");
 }
 
 TEST(NcclInspector, NoneForRccl) {
