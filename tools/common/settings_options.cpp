@@ -103,7 +103,13 @@ Result<Settings> settings_from(const SettingsOptions& options, const Environment
         if (options.strict_environment) {
             return fail(outcome.errors.front());
         }
-        print_error("warning: " + outcome.errors.front());
+        for (std::size_t i = 0; i < outcome.errors.size() && i < most_warnings; ++i) {
+            print_error("warning: " + outcome.errors[i]);
+        }
+        if (outcome.errors.size() > most_warnings) {
+            print_error(
+                format_text("{} more settings of the environment are invalid", outcome.errors.size() - most_warnings));
+        }
     }
     if (!options.root.empty()) {
         outcome.settings.root = options.root;
