@@ -8,10 +8,26 @@
 #include "lib/nccl_log/reader.h"
 #include "lib/net/key.h"
 #include "lib/net/listeners.h"
+#include "lib/net/message.h"
 #include "lib/plan/nccl_variables.h"
 #include "lib/sys/libraries.h"
 
+#include <algorithm>
+#include <array>
+#include <functional>
+
 namespace rdma_nccl {
+
+/// The message of the child that looks for a library.
+struct FoundLibrary {
+    static constexpr std::string_view message_name = "library";
+    std::string path; ///< empty: it is not found
+};
+
+void fields(auto& f, Is<FoundLibrary> auto& m) {
+    constexpr std::size_t longest = 8192;
+    f("path", raw(m.path), longest);
+}
 
 namespace {
 
@@ -246,13 +262,32 @@ void add_recorder(NodeState& state) {
     override_variables(state.plan.variables, variables.take());
 }
 
+/// Looks for the Inspector in a child: LD_LIBRARY_PATH is the user's, and its folders may be on a dead network file
+/// system. Returns nullopt if they do not answer in time.
+std::optional<FoundLibrary> find_inspector(const NodeState& state, Clock::time_point deadline) {
+    const auto root = SysRoot::open(state.settings.root);
+    if (!root) {
+        return FoundLibrary{};
+    }
+    const std::function<FoundLibrary()> find = [&] {
+        return FoundLibrary{find_library(*root, state.facts.environment, inspector_library).value_or("")};
+    };
+    return ChildValue<FoundLibrary>::start(find, std::array{root->descriptor()})
+        .finish(std::min(Clock::now() + usual_timeout, deadline));
+}
+
 /// Makes NCCL load NVIDIA's Inspector, whose files nothing here reads.
-void add_inspector(NodeState& state) {
+void add_inspector(NodeState& state, Clock::time_point deadline) {
     if (state.settings.profile != ProfileChoice::Inspector || !make_kept_directory(state, "profile=inspector")) {
         return;
     }
-    const auto root = SysRoot::open(state.settings.root);
-    const auto path = root ? find_library(*root, state.facts.environment, inspector_library) : std::nullopt;
+    const auto found = find_inspector(state, deadline);
+    if (!found) {
+        state.warnings.emplace_back("profile=inspector: the folders of LD_LIBRARY_PATH or of the node's libraries did "
+                                    "not answer in time: the step runs without NVIDIA's Inspector");
+        return;
+    }
+    const auto path = found->path.empty() ? std::nullopt : std::optional(found->path);
     VariableList variables(state.facts.environment, state.facts.nccl_conf);
     if (const auto note = add_nccl_inspector(variables, state.facts, path, state.kept_directory)) {
         state.warnings.push_back(format_text("profile=inspector: {}", *note));
@@ -350,7 +385,7 @@ std::optional<NodeState> start_node(const Configuration& configuration, SpankHan
     write_hosts(state, host, exchanged.hosts, asked, deadline);
     add_logs(state, host);
     add_recorder(state);
-    add_inspector(state);
+    add_inspector(state, deadline);
     if (key && !environment.get_users(token_variable)) {
         state.tasks_key = key_text(derive_key(*key, KeyPurpose::Tasks));
     }

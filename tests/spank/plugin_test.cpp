@@ -7,6 +7,7 @@
 #include "lib/slurm/step.h"
 #include "lib/sys/environment.h"
 #include "tests/spank/fake_slurm.h"
+#include "tests/unit/hang.h"
 #include "tests/unit/tree.h"
 
 #include <algorithm>
@@ -15,6 +16,7 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <gtest/gtest.h>
@@ -375,6 +377,23 @@ TEST_F(PluginTest, WhereTheInspectorIsNotSeenTheTasksDoWithout) {
         EXPECT_EQ(value(1, name), "(unset)") << name;
     }
     EXPECT_EQ(slurm.tasks().at(1).result, 0);
+}
+
+TEST_F(PluginTest, WhereTheInspectorsFoldersHangTheTasksDoWithout) {
+    tree.file("/etc/ld.so.cache", "");
+    const test::Hang hang({tree.at("/etc/ld.so.cache").string()});
+    if (!hang.works()) {
+        GTEST_SKIP() << "no fanotify permission events here: " << std::strerror(errno);
+    }
+    ASSERT_TRUE(run_in_child(std::chrono::seconds(20), [&] {
+        run("profile=inspector");
+        std::ofstream(tree.at("/messages")) << slurm.messages() << "plugin " << value(1, "NCCL_PROFILER_PLUGIN");
+    }));
+    std::ostringstream text;
+    text << std::ifstream(tree.at("/messages")).rdbuf();
+    EXPECT_NE(text.str().find("warning: profile=inspector: the folders of LD_LIBRARY_PATH or "), std::string::npos)
+        << text.str();
+    EXPECT_TRUE(text.str().ends_with("plugin (unset)")) << text.str();
 }
 
 TEST_F(PluginTest, AnNcclConfFileCountsAsSet) {
