@@ -354,7 +354,7 @@ public:
             report(*answer);
         }
         if (!ras_.is_open() && job_.control.take_hang_suspicion()) {
-            ras_.start(ras_address(job_.plan, job_.job.worker, job_.job.environment),
+            ras_.start(ras_address(job_.job.worker, job_.job.environment),
                        job_.job.environment.get(profiles_variable).value_or(""));
         }
         if (probe_ && time >= next_sample_) {

@@ -264,6 +264,7 @@ int plan_and_run(const Options& options, const Environment& environment) {
         return report_error(root.error(), exit_bad_line);
     }
     HeldPort held; // until the ranks have ended
+    HeldPort ras_port;
     const auto plan = plan_world(options, environment, ask_machine(*root, environment, held));
     if (!plan) {
         return report_error(plan.error(), exit_bad_line);
@@ -286,8 +287,8 @@ int plan_and_run(const Options& options, const Environment& environment) {
             .find_devices = [&] { return find_devices(*root, environment, ranks); },
             .records = settings->recorder};
     if (options.hang_after) {
-        const auto range = default_port_range(read_ephemeral_range(*root));
-        job.worker.ras_ports = ras_ports(environment, plan->master_port.value, range);
+        ras_port = hold_free_port().value_or(HeldPort());
+        job.worker.ras_port = ras_port.port;
         const auto conf = inspect_nccl_conf(*root, environment);
         if (const auto found = conf.find("NCCL_RAS_ADDR"); found != conf.end()) {
             job.worker.conf_ras_address = found->second.value;

@@ -77,11 +77,6 @@ Result<HeldPort> hold_free_port() {
     return HeldPort{std::move(*socket), port};
 }
 
-std::array<std::uint16_t, 2> ras_ports(const Environment& environment, std::uint16_t master_port,
-                                       const PortRange& range) {
-    return {at(block_of(environment, master_port, range), spare_offset), master_port};
-}
-
 std::unique_ptr<Control> start_control(const Options& options, const Environment& environment, const WorldPlan& plan,
                                        const std::string& node, const PortRange& range) {
     const auto master_port = plan.master_port.value;

@@ -112,8 +112,8 @@ Variables worker_variables(const WorldPlan& plan, const Options& options, unsign
         "OMP_NUM_THREADS",
         std::to_string(settings.placed != nullptr ? settings.placed->placement.ranks.at(local_rank).threads() : share));
     set_default("JAX_LOCAL_DEVICE_IDS", visible_number(local_rank, options));
-    if (settings.ras_ports.front() != 0) {
-        set_default("NCCL_RAS_ADDR", ras_address(plan, settings, base));
+    if (settings.ras_port != 0) {
+        set_default("NCCL_RAS_ADDR", ras_address(settings, base));
     }
     if (!settings.recorder_directory.empty()) {
         const auto recorder = flight_recorder::recorder_variables(base, settings.recorder_directory);
@@ -122,17 +122,13 @@ Variables worker_variables(const WorldPlan& plan, const Options& options, unsign
     return variables;
 }
 
-std::string ras_address(const WorldPlan& plan, const WorkerSettings& settings, const Environment& base) {
+std::string ras_address(const WorkerSettings& settings, const Environment& base) {
     const auto users = base.get("NCCL_RAS_ADDR");
     if (users || !settings.conf_ras_address.empty()) {
         return users.value_or(settings.conf_ras_address);
     }
-    const auto [port, other] = settings.ras_ports;
-    if (port == 0) {
-        return std::string(ras::default_address);
-    }
     // "localhost" would be [::1] on some nodes.
-    return format_text("127.0.0.1:{}", port == plan.master_port.value ? other : port);
+    return settings.ras_port == 0 ? std::string(ras::default_address) : format_text("127.0.0.1:{}", settings.ras_port);
 }
 
 std::vector<std::string> worker_environment(const WorldPlan& plan, const Options& options, unsigned local_rank,

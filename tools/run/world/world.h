@@ -80,14 +80,13 @@ struct WorkerSettings {
     const NodePlacement* placed = nullptr; ///< places of the ranks; nullptr: not bound
     std::string recorder_directory = {};   ///< for the files of PyTorch's flight recorder; empty: it is off
     unsigned attempt = 0;                  ///< how many times the ranks were started before
-    /// For NCCL's RAS: the first that is not MASTER_PORT, the same on all nodes; {0, 0}: leave NCCL_RAS_ADDR alone.
-    std::array<std::uint16_t, 2> ras_ports{};
-    std::string conf_ras_address = {}; ///< NCCL_RAS_ADDR of NCCL's configuration files; empty: not in them
+    std::uint16_t ras_port = 0;            ///< of NCCL's RAS on this node; 0: leave NCCL_RAS_ADDR alone
+    std::string conf_ras_address = {};     ///< NCCL_RAS_ADDR of NCCL's configuration files; empty: not in them
 };
 
 /// Returns NCCL_RAS_ADDR of the ranks: the user's, from the environment or a configuration file of NCCL's; else with a
 /// port that is only this step's, so that it is not the RAS of another job that answers; else NCCL's own default.
-std::string ras_address(const WorldPlan& plan, const WorkerSettings& settings, const Environment& base);
+std::string ras_address(const WorkerSettings& settings, const Environment& base);
 
 /// Returns the variables that a rank gets in addition to the launcher's. `base` is the launcher's environment: the
 /// user's values in it are kept where torchrun keeps them (OMP_NUM_THREADS, TORCH_NCCL_ASYNC_ERROR_HANDLING,
@@ -110,11 +109,6 @@ struct HeldPort {
 
 /// Binds any free port of this node. Fails if there is none.
 Result<HeldPort> hold_free_port();
-
-/// Returns the ports for WorkerSettings: the third one of the block that begins with MASTER_PORT, which only a restart
-/// uses, and MASTER_PORT, which such a restart does not.
-std::array<std::uint16_t, 2> ras_ports(const Environment& environment, std::uint16_t master_port,
-                                       const PortRange& range);
 
 /// Creates the control of this node's launcher. `node`: its name. `range`: that of ports derived from job and step.
 std::unique_ptr<Control> start_control(const Options& options, const Environment& environment, const WorldPlan& plan,

@@ -59,27 +59,18 @@ TEST(RunWorker, ExactlyThese) {
     EXPECT_EQ(environment_of({}), expected);
 }
 
-TEST(RunWorker, GetAnAddressOfRasThatIsNotMasterPorts) {
+TEST(RunWorker, RasIsAskedWhereItListens) {
     WorkerSettings settings{8, "/e"};
     EXPECT_FALSE(environment_of({}, settings).contains("NCCL_RAS_ADDR"));
-    settings.ras_ports = {12002, 12000};
+    EXPECT_EQ(ras_address(settings, Environment(Entries{})), "localhost:28028");
+    settings.ras_port = 12002;
     EXPECT_EQ(environment_of({}, settings).at("NCCL_RAS_ADDR"), "127.0.0.1:12002");
-    settings.ras_ports = {12000, 12004};
-    EXPECT_EQ(environment_of({}, settings).at("NCCL_RAS_ADDR"), "127.0.0.1:12004");
-    EXPECT_EQ(environment_of({"NCCL_RAS_ADDR=localhost:7"}, settings).at("NCCL_RAS_ADDR"), "localhost:7");
-}
-
-TEST(RunWorker, RasIsAskedWhereItListens) {
-    const auto plan = second_of_three_nodes();
-    WorkerSettings settings{8, "/e"};
-    EXPECT_EQ(ras_address(plan, settings, Environment(Entries{})), "localhost:28028");
-    settings.ras_ports = {12002, 12000};
-    EXPECT_EQ(ras_address(plan, settings, Environment(Entries{})), "127.0.0.1:12002");
-    EXPECT_EQ(ras_address(plan, settings, Environment(Entries{"NCCL_RAS_ADDR=[::1]:7"})), "[::1]:7");
+    EXPECT_EQ(ras_address(settings, Environment(Entries{})), "127.0.0.1:12002");
+    EXPECT_EQ(environment_of({"NCCL_RAS_ADDR=[::1]:7"}, settings).at("NCCL_RAS_ADDR"), "[::1]:7");
+    EXPECT_EQ(ras_address(settings, Environment(Entries{"NCCL_RAS_ADDR=[::1]:7"})), "[::1]:7");
     settings.conf_ras_address = "localhost:8";
-    EXPECT_EQ(ras_address(plan, settings, Environment(Entries{})), "localhost:8");
-    EXPECT_EQ(ras_address(plan, settings, Environment(Entries{"NCCL_RAS_ADDR=[::1]:7"})), "[::1]:7");
-    EXPECT_EQ(ras_ports(Environment(Entries{}), 29500, {20000, 28999}), (std::array<std::uint16_t, 2>{29502, 29500}));
+    EXPECT_EQ(ras_address(settings, Environment(Entries{})), "localhost:8");
+    EXPECT_EQ(ras_address(settings, Environment(Entries{"NCCL_RAS_ADDR=[::1]:7"})), "[::1]:7");
 }
 
 TEST(RunWorker, WithTheFlightRecorder) {
