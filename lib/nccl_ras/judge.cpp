@@ -224,6 +224,10 @@ Verdict judge(const Report& earlier, const Report& later) {
     return verdict;
 }
 
+bool Verdict::blames_any() const {
+    return !lags.empty() || std::ranges::any_of(lost, [](const Lost& one) { return !one.rank.answers(); });
+}
+
 void add_names(Verdict& verdict, const std::map<std::uint64_t, std::string>& names) {
     for (const auto& one : names) {
         const auto hash = format_text("0x{:x}", one.first);

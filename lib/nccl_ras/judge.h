@@ -51,6 +51,9 @@ struct Verdict {
     /// wait for each other.
     std::vector<Lag> lags;
     bool circular = false; ///< the latter
+
+    /// Returns true if it blames any rank: not one that answers but is not in its communicator.
+    [[nodiscard]] bool blames_any() const;
 };
 
 /// `later` was asked for some time after `earlier`, at least twice as long as a step of the job takes. A communicator

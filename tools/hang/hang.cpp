@@ -102,7 +102,7 @@ Result<int> run_hang(const HangOptions& options) {
         add_process(report, *live, named[i].member);
     }
     print_out(options.json ? json_of(report) : text_of(report));
-    return !finish_output() ? exit_cannot_tell : report.blames_any() ? exit_warning : exit_good;
+    return !finish_output() ? exit_cannot_tell : report.verdict.blames_any() ? exit_warning : exit_good;
 }
 
 } // namespace

@@ -5,7 +5,6 @@
 #include "lib/base/json.h"
 #include "lib/nccl_ras/judge.h"
 
-#include <algorithm>
 #include <map>
 #include <string>
 
@@ -20,11 +19,6 @@ struct Report {
     std::map<std::pair<std::string, std::int32_t>, std::string> processes;
 
     [[nodiscard]] std::string process_of(const ras::Member& member) const;
-    /// Returns true if the verdict blames any rank: not one that answers but is not in its communicator.
-    [[nodiscard]] bool blames_any() const {
-        return !verdict.lags.empty() ||
-               std::ranges::any_of(verdict.lost, [](const ras::Lost& lost) { return !lost.rank.answers(); });
-    }
 };
 
 /// Returns lines of at most 100 columns.

@@ -403,13 +403,13 @@ private:
 
     void report(const Result<ras::Verdict>& verdict) {
         if (!verdict) {
-            job_.control.report_ras({false, "which rank lags is not known: " + verdict.error().message, {}});
+            job_.control.report_ras({false, false, "which rank lags is not known: " + verdict.error().message, {}});
             return;
         }
         const auto since = format_text("{} s", job_.job.options.hang_after.value_or(std::chrono::seconds(0)).count());
         auto named = ras::named_in(*verdict, since);
         named.resize(std::min(named.size(), ras::most_named));
-        job_.control.report_ras({verdict->moved,
+        job_.control.report_ras({verdict->moved, verdict->blames_any(),
                                  "NCCL's RAS: " + joined(ras::lines_of(*verdict, ras::describe, since), "\n    "),
                                  mapped(named, [](const ras::Named& one) {
                                      return Laggard{one.member.host, one.member.pid, one.what};

@@ -71,8 +71,9 @@ private:
 
 /// What NCCL's RAS says of a job in which nothing moves.
 struct RasAnswer {
-    bool moved = false; ///< while it was asked: the job may only be slow
-    std::string text;   ///< lines for the user
+    bool moved = false;  ///< while it was asked: the job may only be slow
+    bool blames = false; ///< some of `laggards`; the others are only not in a communicator
+    std::string text;    ///< lines for the user
     std::vector<Laggard> laggards;
 };
 

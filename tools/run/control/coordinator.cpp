@@ -75,11 +75,11 @@ public:
         if (answer.moved) {
             judge_hang(0, true); // RAS is asked again if nothing moves for another timeout
         }
-        if (arbiter_.is_ending() || (moved_since && answer.laggards.empty())) {
+        if (arbiter_.is_ending() || (moved_since && !answer.blames)) {
             return;
         }
         const auto hang = "the job hangs: " + quiet;
-        const bool hangs = !answer.moved || !answer.laggards.empty();
+        const bool hangs = !answer.moved || answer.blames;
         warnings_.push_back((hangs ? hang : quiet) + "\n  " + answer.text);
         if (hangs) {
             const bool ends = settings_.ends_hanging_job && !answer.moved && !moved_since;

@@ -24,7 +24,7 @@ TEST(Hang, TellsTheStateOfProcessesOnThisNode) {
               "communicator rank 1 (pid 4711 on 10.0.0.1) has not entered all-reduce 5 of communicator 0x9d1c7e0b5a\n"
               "  (1 of 3 ranks wait)\n"
               "  its process: state T (stopped), 9 threads, waits in do_signal_stop\n");
-    EXPECT_TRUE(report.blames_any());
+    EXPECT_TRUE(report.verdict.blames_any());
 }
 
 TEST(Hang, JsonHasTheSame) {
@@ -45,7 +45,7 @@ TEST(Hang, JsonHasTheSame) {
 TEST(Hang, NamesNobodyWhereAllAreEqual) {
     const auto emulated = ras::parse_report(ras::report_json({ras::communicator_json("0xab", {{.rank = 0}})}));
     const Report report{"127.0.0.1:28028", 5, ras::judge(*emulated, *emulated), {}};
-    EXPECT_FALSE(report.blames_any());
+    EXPECT_FALSE(report.verdict.blames_any());
     for (const auto line : split(text_of(report), '\n')) {
         EXPECT_LE(line.size(), 100U);
     }
