@@ -143,27 +143,27 @@ bool is_unknown(std::string_view answer) {
     return answer.starts_with("ERROR: Unknown command");
 }
 
-/// Asks for reports in JSON, and fails if NCCL is too old for `use`. This is before it makes a report, which is what a
-/// rank may crash in; so its version is not known, but the commands that it knows are: SET FORMAT came with 2.28.7,
-/// MONITOR with 2.29.2. MONITOR is asked for a group of events that does not exist, so it does nothing.
-Result<void> pass_gate(Conversation& with, Use use) {
+/// Asks for reports in JSON, which NCCL has from 2.28.7 on, and fails if it is too old for `use`. Returns true if a
+/// report may crash a rank. Its version is not known before there is a report, but the commands that it knows are:
+/// MONITOR came with 2.29.2. It is asked for a group of events that does not exist, so it does nothing.
+Result<bool> pass_gate(Conversation& with, Use use) {
     const auto format = with.exchange("SET FORMAT json");
     if (!format) {
         return tl::unexpected(format.error());
     }
-    if (*format != "OK") {
-        return fail("its NCCL is older than 2.28.7, whose RAS has no report in JSON; use a newer NCCL");
+    if (*format != "OK" && !is_unknown(*format)) {
+        return fail(format_text("it refuses JSON: {}", printable(*format)));
     }
-    if (use == Use::ByHand) {
-        return {};
+    const auto monitor = with.exchange("MONITOR no-such-group");
+    if (!monitor) {
+        return tl::unexpected(monitor.error());
     }
-    return with.exchange("MONITOR no-such-group").and_then([](const std::string& answer) -> Result<void> {
-        if (is_unknown(answer)) {
-            return fail("its NCCL is older than 2.29.2, whose RAS may crash a rank when others are missing; on a job "
-                        "that is lost anyway, try rdma-nccl hang");
-        }
-        return {};
-    });
+    if (is_unknown(*monitor) && use == Use::OfLiveJob) {
+        return fail(
+            "its NCCL is older than 2.29.2, whose RAS may crash a rank when others are missing; where the job is "
+            "lost anyway, use rdma-nccl hang or --hang-action kill");
+    }
+    return is_unknown(*monitor);
 }
 
 /// All ranks of a node share the port, and the kernel picks one: if that is stopped, it accepts but says nothing. Asks
@@ -193,11 +193,19 @@ Result<Report> converse(const Endpoint& endpoint, const Asking& asking) {
     if (!with) {
         return tl::unexpected(with.error());
     }
-    return pass_gate(*with, asking.use)
-        .and_then([&] { return with->exchange("TIMEOUT 5"); }) // NCCL's own default; a newer one may have another
+    const auto may_crash = pass_gate(*with, asking.use);
+    if (!may_crash) {
+        return tl::unexpected(may_crash.error());
+    }
+    return with
+        ->exchange("TIMEOUT 5") // NCCL's own default; a newer one may have another
         .and_then([&](const std::string& /*answer*/) { return with->send("VERBOSE STATUS"); })
         .and_then([&] { return with->read_to_end(); })
-        .and_then([](const std::string& text) { return parse_report(text); });
+        .and_then([](const std::string& text) { return parse_report(text); })
+        .map_error([&](Error error) {
+            error.message += *may_crash ? "; NCCL before 2.29.2 may crash the rank that is asked" : "";
+            return error;
+        });
 }
 
 /// Returns false if it was cancelled.
@@ -251,8 +259,13 @@ Result<Verdict> ask_twice(const Endpoint& endpoint, const Asking& asking) {
     if (later.error().os_error == ETIMEDOUT || later.error().os_error == ECANCELED) {
         return tl::unexpected(later.error());
     }
-    return Verdict{
-        .version = earlier->version, .state = State::Gone, .moved = true, .lost = {}, .lags = {}, .circular = false};
+    return Verdict{.version = earlier->version,
+                   .state = State::Gone,
+                   .moved = true,
+                   .lost = {},
+                   .lags = {},
+                   .circular = false,
+                   .partial = earlier->partial};
 }
 
 } // namespace rdma_nccl::ras

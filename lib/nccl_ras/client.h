@@ -31,19 +31,21 @@ Result<Endpoint> parse_endpoint(std::string_view text);
 
 /// On whose account RAS is asked, which decides from which NCCL on.
 enum class Use {
-    Automatic, ///< from 2.29.2 on: before, a report with missing ranks could crash the rank that writes it (NCCL #1762)
-    ByHand,    ///< from 2.28.7 on, which has reports in JSON; for a job that is given up
+    OfLiveJob, ///< from 2.29.2 on: before, a report with missing ranks could crash the rank that writes it (NCCL #1762;
+               ///< 2.24 and 2.25 take counts of collectives for positions in a list of words)
+    OfLostJob, ///< from 2.24 on, for a job that is given up
 };
 
 struct Asking {
-    Use use = Use::ByHand;
+    Use use = Use::OfLostJob;
     std::chrono::milliseconds interval{5000}; ///< between the two reports
     /// Of each report. RAS collects for 5 seconds, and 5 more if processes do not answer (ras.rst).
     std::chrono::milliseconds limit{30000};
     int cancel = -1; ///< a descriptor that ends everything once it is readable; -1: none
 };
 
-/// Gets one report. Fails with a message that says which NCCL is needed if that of the job is too old.
+/// Gets one report: in JSON, or in text before 2.28.7. Fails with a message that says which NCCL is needed if that of
+/// the job is too old.
 Result<Report> ask(const Endpoint& endpoint, const Asking& asking);
 
 /// Gets two reports and compares them. If only the second fails, and not because nobody answers in time, the state is

@@ -16,8 +16,8 @@ namespace rdma_nccl::ras {
 namespace {
 
 /// How they are called in a sentence, in the order of function_names.
-constexpr std::array<std::string_view, function_names.size()> spoken{"broadcast", "reduce", "all-gather",
-                                                                     "reduce-scatter", "all-reduce"};
+constexpr std::array<std::string_view, function_names.size()> spoken{"broadcast",      "reduce",     "all-gather",
+                                                                     "reduce-scatter", "all-reduce", "collective"};
 
 /// A rank of a process, in whatever communicator.
 using Owner = std::tuple<std::string, std::int32_t, std::int32_t>;
@@ -35,20 +35,27 @@ Key key_of(const Communicator& communicator) {
     return {communicator.hash, communicator.secondary};
 }
 
-bool is_settled(const Communicator& communicator) {
-    return std::ranges::all_of(communicator.ranks, &Rank::settled);
-}
-
+/// Of collectives that ranks have launched.
 struct Spread {
     std::uint64_t least = 0;
     std::uint64_t most = 0;
     friend bool operator==(const Spread&, const Spread&) = default;
 };
 
-Spread spread_of(const std::vector<const Rank*>& ranks, std::size_t function) {
-    const auto count = [&](const Rank* rank) { return rank->counts.at(function); };
-    const auto [least, most] = std::ranges::minmax_element(ranks, {}, count);
-    return least == ranks.end() ? Spread() : Spread{count(*least), count(*most)};
+Spread spread_of(const std::vector<const Rank*>& ranks, const std::vector<Unnamed>& unnamed, std::size_t function) {
+    std::vector<std::uint64_t> counts;
+    for (const auto* const rank : ranks) {
+        if (const auto count = rank->counts.at(function)) {
+            counts.push_back(*count);
+        }
+    }
+    for (const auto& some : unnamed) {
+        if (some.function == function) {
+            counts.push_back(some.count);
+        }
+    }
+    const auto [least, most] = std::ranges::minmax_element(counts);
+    return counts.empty() ? Spread() : Spread{*least, *most};
 }
 
 /// A communicator's ranks that are in both reports, in the same order: another one may only have answered late.
@@ -81,15 +88,18 @@ public:
         }
         for (const auto& communicator : later.communicators) {
             const auto before = known.find(key_of(communicator));
-            if (before == known.end() || !is_settled(communicator) || !is_settled(*before->second)) {
+            if (before == known.end() && later.partial) { // its ranks were equal
+                moving = moved = true;
+            } else if (before == known.end() || !communicator.settled || !before->second->settled) {
                 changing = true;
-                moved = moved || before == known.end() || is_settled(communicator) != is_settled(*before->second);
-                continue;
+                moved = moved || before == known.end() || communicator.settled != before->second->settled;
+            } else {
+                compare(*before->second, communicator);
             }
-            const auto ranks = in_both(*before->second, communicator);
-            for (std::size_t i = 0; i < function_names.size(); ++i) {
-                compare(communicator, ranks, i);
-            }
+        }
+        if (later.communicators.size() < earlier.communicators.size()) {
+            moved = true;
+            moving = moving || later.partial; // ranks have become equal
         }
     }
 
@@ -99,7 +109,7 @@ public:
         for (auto& lag : roots) {
             std::erase_if(lag.members, [&](const Member& member) { return waiting_.contains(owner_of(member)); });
         }
-        std::erase_if(roots, [](const Lag& lag) { return lag.members.empty(); });
+        std::erase_if(roots, [](const Lag& lag) { return lag.members.empty() && lag.unnamed == 0; });
         if (roots.empty()) {
             return false;
         }
@@ -113,29 +123,47 @@ public:
     bool changing = false;
 
 private:
-    void compare(const Communicator& communicator, const InBoth& ranks, std::size_t function) {
+    void compare(const Communicator& before, const Communicator& after) {
+        moved = moved || before.unnamed != after.unnamed;
+        const auto ranks = in_both(before, after);
+        for (std::size_t i = 0; i < function_names.size(); ++i) {
+            const auto now = spread_of(ranks.after, after.unnamed, i);
+            compare(ranks, i);
+            if (spread_of(ranks.before, before.unnamed, i) != now) {
+                moving = true;
+            } else if (now.least < now.most) {
+                add_lag(after, ranks.after, i, now);
+            }
+        }
+    }
+
+    void compare(const InBoth& ranks, std::size_t function) {
         for (std::size_t i = 0; i < ranks.after.size(); ++i) {
             moved = moved || ranks.before[i]->counts.at(function) != ranks.after[i]->counts.at(function);
         }
-        const auto now = spread_of(ranks.after, function);
-        if (spread_of(ranks.before, function) != now) {
-            moving = true;
-        } else if (now.least < now.most) {
-            Lag lag;
-            lag.communicator = communicator.hash;
-            lag.size = communicator.size;
-            lag.function = function_names.at(function);
-            lag.operation = now.least + 1;
-            for (const auto* const rank : ranks.after) {
-                if (rank->counts.at(function) == now.least) {
-                    lag.members.push_back(rank->member);
-                } else {
-                    ++lag.waiting;
-                    add_waiting(rank->member);
-                }
+    }
+
+    void add_lag(const Communicator& communicator, const std::vector<const Rank*>& ranks, std::size_t function,
+                 const Spread& now) {
+        Lag lag;
+        lag.communicator = communicator.hash;
+        lag.size = communicator.size;
+        lag.function = function_names.at(function);
+        lag.operation = now.least + 1;
+        for (const auto* const rank : ranks) {
+            if (rank->counts.at(function) == now.least) {
+                lag.members.push_back(rank->member);
+            } else if (rank->counts.at(function)) {
+                ++lag.waiting;
+                add_waiting(rank->member);
             }
-            lags.push_back(std::move(lag));
         }
+        for (const auto& some : communicator.unnamed) {
+            if (some.function == function) {
+                (some.count == now.least ? lag.unnamed : lag.waiting) += some.ranks;
+            }
+        }
+        lags.push_back(std::move(lag));
     }
 
     void add_waiting(const Member& member) {
@@ -164,7 +192,7 @@ std::vector<Lost> lost_in(const Report& report) {
 }
 
 State state_of(const Comparison& found, const Report& report) {
-    if (report.communicators.empty()) {
+    if (report.communicators.empty() && !report.partial) {
         return State::NoCommunicator;
     }
     return !found.lags.empty() ? State::Lagging
@@ -204,9 +232,9 @@ std::string_view fate_of(const MissingRank& rank) {
 
 std::string text_of(const Lag& lag, std::string_view since) {
     const auto index = std::ranges::find(function_names, lag.function) - function_names.begin();
-    return format_text("has not entered {} {} of communicator {} ({} of {} ranks wait{}{})",
-                       spoken.at(static_cast<std::size_t>(index)), lag.operation, title_of(lag.name, lag.communicator),
-                       lag.waiting, lag.size, since.empty() ? "" : " ", since);
+    return format_text("{} {} of communicator {} ({} of {} ranks wait{}{})", spoken.at(static_cast<std::size_t>(index)),
+                       lag.operation, title_of(lag.name, lag.communicator), lag.waiting, lag.size,
+                       since.empty() ? "" : " ", since);
 }
 
 } // namespace
@@ -215,10 +243,11 @@ Verdict judge(const Report& earlier, const Report& later) {
     Comparison found(earlier, later);
     Verdict verdict{.version = later.version,
                     .state = state_of(found, later),
-                    .moved = found.moved || later.communicators.size() < earlier.communicators.size(),
+                    .moved = found.moved,
                     .lost = lost_in(later),
                     .lags = {},
-                    .circular = false};
+                    .circular = false,
+                    .partial = later.partial};
     verdict.circular = !found.lags.empty() && !found.keep_roots();
     verdict.lags = std::move(found.lags);
     return verdict;
@@ -249,7 +278,7 @@ std::vector<Named> named_in(const Verdict& verdict, std::string_view since) {
             .push_back({rank.member, format_text("{} (communicator {})", fate_of(rank), title_of(name, communicator))});
     }
     for (const auto& lag : verdict.lags) {
-        const auto what = text_of(lag, since);
+        const auto what = "has not entered " + text_of(lag, since);
         append(named, mapped(lag.members, [&](const Member& member) { return Named{member, what}; }));
     }
     append(named, std::move(left));
@@ -257,7 +286,9 @@ std::vector<Named> named_in(const Verdict& verdict, std::string_view since) {
 }
 
 Described describe(const Member& member) {
-    return {format_text("communicator rank {} (pid {} on {})", member.rank, member.pid, member.host), {}};
+    return {is_known(member) ? format_text("communicator rank {} (pid {} on {})", member.rank, member.pid, member.host)
+                             : format_text("communicator rank {} (process not known)", member.rank),
+            {}};
 }
 
 std::vector<std::string> lines_of(const Verdict& verdict, const Describe& describe, std::string_view since) {
@@ -273,10 +304,20 @@ std::vector<std::string> lines_of(const Verdict& verdict, const Describe& descri
     if (named.size() > most_named) {
         lines.push_back(format_text("  and {} more", named.size() - most_named));
     }
+    for (const auto& lag : verdict.lags) {
+        if (lag.unnamed > 0) {
+            lines.push_back(format_text("{} ranks, which NCCL before 2.28.7 does not name, have not entered {}",
+                                        lag.unnamed, text_of(lag, since)));
+        }
+    }
     if (verdict.circular) {
         lines.emplace_back("these ranks wait for each other: do they call collectives in different orders?");
     }
-    if (verdict.state != State::Lagging) {
+    if (verdict.state == State::Equal && verdict.partial) {
+        lines.emplace_back(
+            "all ranks have launched equally many collectives of NCCL; before 2.28.7 it does not say whether "
+            "they launch more");
+    } else if (verdict.state != State::Lagging) {
         lines.emplace_back(sentence_of(verdict.state));
     } else if (verdict.moved) {
         lines.emplace_back("NCCL's other collectives move on: the job may only be slow");

@@ -23,6 +23,7 @@ struct Lag {
     std::string_view function;   ///< of function_names
     std::uint64_t operation = 0; ///< number of the collective, of this function and communicator, from 1
     std::vector<Member> members; ///< who has not entered it
+    std::size_t unnamed = 0;     ///< more who have not, but whom a report in text does not name
     std::size_t waiting = 0;     ///< ranks that have
 };
 
@@ -51,6 +52,7 @@ struct Verdict {
     /// wait for each other.
     std::vector<Lag> lags;
     bool circular = false; ///< the latter
+    bool partial = false;  ///< from reports in text: State::Equal and `moved` = false do not mean that nothing moves
 
     /// Returns true if it blames any rank: not one that answers but is not in its communicator.
     [[nodiscard]] bool blames_any() const;

@@ -5,6 +5,7 @@
 #include "lib/base/json.h"
 #include "lib/base/lists.h"
 #include "lib/base/text.h"
+#include "lib/nccl_ras/text_report.h"
 
 #include <algorithm>
 
@@ -25,12 +26,15 @@ Member member_of(const Json& entry) {
             .cuda_dev = entry.value("cuda_dev", std::int32_t{0})};
 }
 
-Rank rank_of(const Json& entry) {
-    Rank rank{.member = member_of(entry), .settled = false, .counts = {}};
+bool is_settled(const Json& entry) {
     const auto& status = entry.at("status");
     const auto is_set = [&](std::string_view flag) { return status.value(flag, false); };
-    rank.settled = status.at("init_state").get<std::int32_t>() == 0 && !is_set("finalize_called") &&
-                   !is_set("destroy_flag") && !is_set("abort_flag");
+    return status.at("init_state").get<std::int32_t>() == 0 && !is_set("finalize_called") && !is_set("destroy_flag") &&
+           !is_set("abort_flag");
+}
+
+Rank rank_of(const Json& entry) {
+    Rank rank{.member = member_of(entry), .counts = {}};
     const auto& counts = entry.at("collective_counts");
     for (std::size_t i = 0; i < function_names.size(); ++i) {
         rank.counts.at(i) = counts.value(function_names.at(i), std::uint64_t{0});
@@ -47,7 +51,9 @@ Communicator communicator_of(const Json& entry) {
     return {.hash = name_at(entry, "hash"),
             .secondary = name_at(entry, "secondary_hash"),
             .size = entry.at("size").get<std::uint32_t>(),
+            .settled = std::ranges::all_of(entry.at("ranks").items(), is_settled),
             .ranks = mapped(entry.at("ranks").items(), rank_of),
+            .unnamed = {},
             .missing = mapped(entry.at("missing_ranks").items(), missing_of)};
 }
 
@@ -69,6 +75,9 @@ Result<Report> parse_report(std::string_view text) {
     if (text.size() > most_report_bytes) {
         return fail(format_text("the report of NCCL's RAS is longer than {}", format_bytes(most_report_bytes)));
     }
+    if (is_text_report(text)) {
+        return parse_text_report(text);
+    }
     auto json = Json::parse(text, deepest);
     if (!json) {
         json = Json::parse(with_missing_commas(text), deepest);
@@ -79,6 +88,7 @@ Result<Report> parse_report(std::string_view text) {
     try {
         return Report{.version = name_at(*json, "nccl_version"),
                       .communicators = mapped(json->at("communicators").items(), communicator_of),
+                      .partial = false,
                       .timeouts = json->at("ras").value("timeouts_count", std::uint32_t{0})};
     } catch (const JsonError& error) {
         return fail(format_text("the report of NCCL's RAS has an unknown form: {}", printable(error.what())));

@@ -52,11 +52,14 @@ void fields(auto& f, Row<LagRow> /*row*/) {
     f("name", "the user's, where the ranks have rdma-nccl's profiler; else empty",
       [](const LagRow& r) { return r.lag.name; });
     f("size", "its ranks", [](const LagRow& r) { return r.lag.size; });
-    f("function", "AllReduce", [](const LagRow& r) { return r.lag.function; });
+    f("function", "AllReduce; collective: NCCL 2.24 and 2.25 count all functions together",
+      [](const LagRow& r) { return r.lag.function; });
     f("operation", "the collective of this function that the ranks have not entered, from 1",
       [](const LagRow& r) { return r.lag.operation; });
     f("waiting", "ranks that have entered it", [](const LagRow& r) { return r.lag.waiting; });
     f("ranks", "that have not", &LagRow::ranks);
+    f("unnamed", "more that have not, whom NCCL before 2.28.7 does not name",
+      [](const LagRow& r) { return r.lag.unnamed; });
 }
 
 void fields(auto& f, Row<LostRow> /*row*/) {

@@ -354,7 +354,9 @@ public:
             report(*answer);
         }
         if (!ras_.is_open() && job_.control.take_hang_suspicion()) {
-            ras_.start(ras_address(job_.job.worker, job_.job.environment),
+            // If the hang ends the job, what RAS says can only save it.
+            ras_.start(job_.job.options.hang_kill ? ras::Use::OfLostJob : ras::Use::OfLiveJob,
+                       ras_address(job_.job.worker, job_.job.environment),
                        job_.job.environment.get(profiles_variable).value_or(""));
         }
         if (probe_ && time >= next_sample_) {

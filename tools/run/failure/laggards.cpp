@@ -19,8 +19,8 @@ namespace rdma_nccl::run {
 namespace {
 
 /// The job has been still for long, so a short time tells enough. RAS answers at once if all ranks do.
-constexpr ras::Asking asking{
-    .use = ras::Use::Automatic, .interval = std::chrono::seconds(3), .limit = std::chrono::seconds(12), .cancel = -1};
+constexpr std::chrono::seconds interval(3);
+constexpr std::chrono::seconds limit(12);
 
 /// Fails if another user listens at the port, which any user can do who comes first.
 Result<void> refuse_stranger(const ras::Endpoint& endpoint) {
@@ -62,7 +62,7 @@ RasQuestion::~RasQuestion() {
     }
 }
 
-void RasQuestion::start(const std::string& address, const std::string& profiles) {
+void RasQuestion::start(ras::Use use, const std::string& address, const std::string& profiles) {
     if (is_open()) {
         return;
     }
@@ -70,8 +70,7 @@ void RasQuestion::start(const std::string& address, const std::string& profiles)
         cancelled_ = std::move(pipe->reader);
         cancel_ = std::move(pipe->writer);
     }
-    auto question = asking;
-    question.cancel = cancelled_.get();
+    const ras::Asking question{.use = use, .interval = interval, .limit = limit, .cancel = cancelled_.get()};
     try {
         answer_ = std::async(std::launch::async,
                              [address, profiles, question] { return question_ras(address, profiles, question); });

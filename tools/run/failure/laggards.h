@@ -27,7 +27,7 @@ public:
 
     /// `address`: as in NCCL_RAS_ADDR. `profiles`: the directory of rdma-nccl's profiler, for the names of
     /// communicators; may be empty. Does nothing while a question is open.
-    void start(const std::string& address, const std::string& profiles);
+    void start(ras::Use use, const std::string& address, const std::string& profiles);
     [[nodiscard]] bool is_open() const { return answer_.valid(); }
     /// Returns the answer once it is there.
     std::optional<Result<ras::Verdict>> take();

@@ -25,13 +25,12 @@ using Answers = std::map<std::string, std::string>;
 
 const std::string status = "VERBOSE STATUS";
 
-Answers nccl_2_24() {
-    return {{"CLIENT PROTOCOL 2", "SERVER PROTOCOL 2\n"}, {"TIMEOUT 5", "OK\n"}, {status, "NCCL version 2.24.3\n"}};
+Answers nccl_2_24(std::string report) {
+    return {{"CLIENT PROTOCOL 2", "SERVER PROTOCOL 2\n"}, {"TIMEOUT 5", "OK\n"}, {status, std::move(report)}};
 }
 Answers nccl_2_28(std::string report) {
-    auto answers = nccl_2_24();
+    auto answers = nccl_2_24(std::move(report));
     answers["SET FORMAT json"] = "OK\n";
-    answers[status] = std::move(report);
     return answers;
 }
 Answers nccl_2_29(std::string report) {
@@ -109,7 +108,7 @@ Asking asking(Use use) {
 
 TEST(RasClient, ComparesTwoReports) {
     FakeRas server({nccl_2_29(report_with(4)), nccl_2_29(report_with(4))});
-    const auto verdict = ask_twice(server.endpoint(), asking(Use::Automatic));
+    const auto verdict = ask_twice(server.endpoint(), asking(Use::OfLiveJob));
     ASSERT_TRUE(verdict.has_value()) << verdict.error().message;
     ASSERT_EQ(verdict->lags.size(), 1U);
     EXPECT_EQ(verdict->lags[0].members.at(0).rank, 1U);
@@ -122,12 +121,12 @@ TEST(RasClient, ComparesTwoReports) {
 
 TEST(RasClient, ComparesWhatChangesInBetween) {
     FakeRas server({nccl_2_29(report_with(4)), nccl_2_29(report_with(5))});
-    EXPECT_EQ(ask_twice(server.endpoint(), asking(Use::Automatic)).value().state, State::Moving);
+    EXPECT_EQ(ask_twice(server.endpoint(), asking(Use::OfLiveJob)).value().state, State::Moving);
 }
 
 TEST(RasClient, KnowsThatRanksEnd) {
     FakeRas server({nccl_2_29(report_with(4)), nccl_2_29("{\"nccl_ver")});
-    const auto verdict = ask_twice(server.endpoint(), asking(Use::Automatic));
+    const auto verdict = ask_twice(server.endpoint(), asking(Use::OfLiveJob));
     ASSERT_TRUE(verdict.has_value());
     EXPECT_EQ(verdict->state, State::Gone);
     EXPECT_TRUE(verdict->moved);
@@ -138,32 +137,37 @@ TEST(RasClient, AsksAnIpv6Address) {
         GTEST_SKIP() << "this machine has no ::1";
     }
     FakeRas server({nccl_2_29(report_with(4))});
-    const auto report = ask(server.endpoint("[::1]"), asking(Use::ByHand));
+    const auto report = ask(server.endpoint("[::1]"), asking(Use::OfLostJob));
     EXPECT_TRUE(report.has_value()) << report.error().message;
 }
 
-TEST(RasClient, NeverAsksNccl224ForAReport) {
-    FakeRas server({nccl_2_24()});
-    const auto report = ask(server.endpoint(), asking(Use::ByHand));
-    ASSERT_FALSE(report.has_value());
-    EXPECT_NE(report.error().message.find("older than 2.28.7"), std::string::npos) << report.error().message;
-    EXPECT_FALSE(contains(server.commands(), std::string(status)));
+TEST(RasClient, AsksOlderNcclOnlyForALostJob) {
+    const std::string text = "NCCL version 2.24.3 compiled with CUDA 12.8\nWarnings\n";
+    for (const auto& answers : {nccl_2_24(text), nccl_2_28(report_with(4))}) {
+        FakeRas server({answers, answers});
+        const auto report = ask(server.endpoint(), asking(Use::OfLiveJob));
+        ASSERT_FALSE(report.has_value());
+        EXPECT_NE(report.error().message.find("older than 2.29.2"), std::string::npos) << report.error().message;
+        EXPECT_TRUE(ask(server.endpoint(), asking(Use::OfLostJob)).has_value());
+        EXPECT_EQ(std::ranges::count(server.commands(), status), 1);
+    }
 }
 
-TEST(RasClient, AsksNccl228OnlyByHand) {
-    FakeRas server({nccl_2_28(report_with(4)), nccl_2_28(report_with(4))});
-    const auto report = ask(server.endpoint(), asking(Use::Automatic));
-    ASSERT_FALSE(report.has_value());
-    EXPECT_NE(report.error().message.find("older than 2.29.2"), std::string::npos) << report.error().message;
-    EXPECT_TRUE(ask(server.endpoint(), asking(Use::ByHand)).has_value());
-    EXPECT_EQ(std::ranges::count(server.commands(), status), 1);
+TEST(RasClient, SaysThatOlderNcclMayHaveCrashed) {
+    const std::string hint = "NCCL before 2.29.2 may crash the rank that is asked";
+    FakeRas server({nccl_2_24("NCCL version 2.24.3 compiled"), nccl_2_28(R"({"nccl_ver)"), nccl_2_29(R"({"nccl_ver)")});
+    for (const bool may_crash : {true, true, false}) {
+        const auto report = ask(server.endpoint(), asking(Use::OfLostJob));
+        ASSERT_FALSE(report.has_value());
+        EXPECT_EQ(report.error().message.find(hint) != std::string::npos, may_crash) << report.error().message;
+    }
 }
 
 TEST(RasClient, SaysWhatIsNotRas) {
     FakeRas server(
         {{{"CLIENT PROTOCOL 2", "HTTP/1.1 400 Bad Request\n"}}, {{"CLIENT PROTOCOL 2", std::string(2000, 'x')}}});
     for (int i = 0; i < 2; ++i) {
-        const auto report = ask(server.endpoint(), asking(Use::ByHand));
+        const auto report = ask(server.endpoint(), asking(Use::OfLostJob));
         ASSERT_FALSE(report.has_value());
         EXPECT_NE(report.error().message.find("not NCCL's RAS"), std::string::npos) << report.error().message;
     }
@@ -171,26 +175,26 @@ TEST(RasClient, SaysWhatIsNotRas) {
 
 TEST(RasClient, EndsAtItsLimitAndWhenItIsCancelled) {
     FakeRas server({{{"CLIENT PROTOCOL 2", ""}}, {{"CLIENT PROTOCOL 2", ""}}});
-    auto short_asking = asking(Use::ByHand);
+    auto short_asking = asking(Use::OfLostJob);
     short_asking.limit = 50ms;
     EXPECT_EQ(ask(server.endpoint(), short_asking).error().os_error, ETIMEDOUT);
     Pipe pipe = open_pipe().value();
     ASSERT_TRUE(write_all(pipe.writer.get(), "x"));
-    auto cancelled = asking(Use::ByHand);
+    auto cancelled = asking(Use::OfLostJob);
     cancelled.cancel = pipe.reader.get();
     EXPECT_EQ(ask(server.endpoint(), cancelled).error().os_error, ECANCELED);
 }
 
 TEST(RasClient, AsksAnotherRankWhereOneIsStopped) {
     FakeRas server({{{"CLIENT PROTOCOL 2", ""}}, nccl_2_29(report_with(4))});
-    const auto report = ask(server.endpoint(), asking(Use::Automatic));
+    const auto report = ask(server.endpoint(), asking(Use::OfLiveJob));
     EXPECT_TRUE(report.has_value()) << report.error().message;
 }
 
 TEST(RasClient, IsCancelledBetweenTheReports) {
     FakeRas server({nccl_2_29(report_with(4))});
     Pipe pipe = open_pipe().value();
-    auto cancelled = asking(Use::Automatic);
+    auto cancelled = asking(Use::OfLiveJob);
     cancelled.interval = 1h;
     cancelled.cancel = pipe.reader.get();
     const std::jthread canceller([&] {

@@ -20,9 +20,8 @@ TEST(RasReport, HasRanksAndCounts) {
     EXPECT_EQ(communicator.size, 2U);
     ASSERT_EQ(communicator.ranks.size(), 2U);
     EXPECT_EQ(communicator.ranks[1].member, (Member{1, "10.0.0.1", 1001, 0}));
-    EXPECT_TRUE(communicator.ranks[0].settled);
-    EXPECT_FALSE(communicator.ranks[1].settled); // ncclInProgress
-    EXPECT_EQ(communicator.ranks[1].counts, (std::array<std::uint64_t, 5>{3, 0, 2, 0, 6}));
+    EXPECT_FALSE(communicator.settled); // ncclInProgress
+    EXPECT_EQ(communicator.ranks[1].counts, (std::array<std::optional<std::uint64_t>, 6>{3, 0, 2, 0, 6, 0}));
 }
 
 TEST(RasReport, ReadsMissingRanksEvenWithoutTheCommaThatNccl2289Forgets) {
@@ -40,8 +39,7 @@ TEST(RasReport, ReadsMissingRanksEvenWithoutTheCommaThatNccl2289Forgets) {
 }
 
 TEST(RasReport, RefusesWhatItIsNot) {
-    EXPECT_NE(parse_report("NCCL version 2.27.3 compiled with CUDA 12.8\n").error().message.find("no JSON"),
-              std::string::npos);
+    EXPECT_NE(parse_report("NCCL is here\n").error().message.find("no JSON"), std::string::npos);
     EXPECT_NE(parse_report("[]").error().message.find("unknown form"), std::string::npos);
     EXPECT_NE(parse_report(R"({"nccl_version": 2, "communicators": []})").error().message.find("unknown form"),
               std::string::npos);

@@ -53,7 +53,7 @@ TEST_F(Laggards, AreOfThisNode) {
 TEST(RasQuestion, SaysWhyThereIsNoAnswer) {
     RasQuestion question;
     EXPECT_FALSE(question.is_open());
-    question.start("n01:28028", "");
+    question.start(ras::Use::OfLiveJob, "n01:28028", "");
     std::optional<Result<ras::Verdict>> answer;
     while (!(answer = question.take())) {
         std::this_thread::sleep_for(std::chrono::milliseconds(1));
