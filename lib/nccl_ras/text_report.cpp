@@ -221,8 +221,9 @@ bool is_text_report(std::string_view text) {
 
 Result<Report> parse_text_report(std::string_view text) {
     Reader reader;
-    for (const auto line : split(text, '\n')) {
-        reader.read_line(line);
+    for (auto rest = KeyValue{{}, text}; rest.value;) { // without a list of what may be millions of lines
+        rest = split_once(*rest.value, '\n');
+        reader.read_line(rest.key);
     }
     auto report = reader.take();
     if (!report || !text.ends_with('\n')) {
