@@ -2,6 +2,7 @@
 #include "lib/nccl_ras/client.h"
 
 #include "lib/base/format.h"
+#include "lib/base/lists.h"
 #include "lib/base/text.h"
 #include "lib/base/unique_fd.h"
 #include "lib/net/tcp.h"
@@ -202,9 +203,12 @@ Result<Report> converse(const Endpoint& endpoint, const Asking& asking) {
         .and_then([&](const std::string& /*answer*/) { return with->send("VERBOSE STATUS"); })
         .and_then([&] { return with->read_to_end(); })
         .and_then([](const std::string& text) { return parse_report(text); })
-        .map_error([&](Error error) {
-            error.message += *may_crash ? "; NCCL before 2.29.2 may crash the rank that is asked" : "";
-            return error;
+        .map_error([&](const Error& error) {
+            const bool is_lost = error.os_error != ETIMEDOUT && error.os_error != ECANCELED;
+            return *may_crash && is_lost
+                       ? Error{error.message + "; NCCL before 2.29.2 may crash the rank that is asked",
+                               may_have_crashed}
+                       : error;
         });
 }
 
@@ -256,7 +260,7 @@ Result<Verdict> ask_twice(const Endpoint& endpoint, const Asking& asking) {
     if (later) {
         return judge(*earlier, *later);
     }
-    if (later.error().os_error == ETIMEDOUT || later.error().os_error == ECANCELED) {
+    if (contains(std::array{ETIMEDOUT, ECANCELED, may_have_crashed}, later.error().os_error)) {
         return tl::unexpected(later.error());
     }
     return Verdict{.version = earlier->version,
@@ -265,7 +269,8 @@ Result<Verdict> ask_twice(const Endpoint& endpoint, const Asking& asking) {
                    .lost = {},
                    .lags = {},
                    .circular = false,
-                   .partial = earlier->partial};
+                   .partial = earlier->partial,
+                   .alike = 0};
 }
 
 } // namespace rdma_nccl::ras

@@ -8,6 +8,7 @@
 #include "lib/nccl_ras/judge.h"
 #include "lib/net/ip.h"
 
+#include <cerrno>
 #include <chrono>
 #include <cstdint>
 #include <string>
@@ -31,8 +32,7 @@ Result<Endpoint> parse_endpoint(std::string_view text);
 
 /// On whose account RAS is asked, which decides from which NCCL on.
 enum class Use {
-    OfLiveJob, ///< from 2.29.2 on: before, a report with missing ranks could crash the rank that writes it (NCCL #1762;
-               ///< 2.24 and 2.25 take counts of collectives for positions in a list of words)
+    OfLiveJob, ///< from 2.29.2 on: before, a report with missing ranks could crash the rank that writes it (NCCL #1762)
     OfLostJob, ///< from 2.24 on, for a job that is given up
 };
 
@@ -44,12 +44,15 @@ struct Asking {
     int cancel = -1; ///< a descriptor that ends everything once it is readable; -1: none
 };
 
+/// The `os_error` of a report that is cut off, by an NCCL whose RAS may crash its rank.
+inline constexpr int may_have_crashed = ECONNABORTED;
+
 /// Gets one report: in JSON, or in text before 2.28.7. Fails with a message that says which NCCL is needed if that of
 /// the job is too old.
 Result<Report> ask(const Endpoint& endpoint, const Asking& asking);
 
-/// Gets two reports and compares them. If only the second fails, and not because nobody answers in time, the state is
-/// Gone.
+/// Gets two reports and compares them. If only the second fails, the state is Gone, unless nobody answers in time or
+/// the rank may have crashed.
 Result<Verdict> ask_twice(const Endpoint& endpoint, const Asking& asking);
 
 } // namespace rdma_nccl::ras

@@ -78,28 +78,37 @@ InBoth in_both(const Communicator& before, const Communicator& after) {
     return ranks;
 }
 
+std::vector<std::uint32_t> missing_in(const Communicator& communicator) {
+    return mapped(communicator.missing, [](const MissingRank& missing) { return missing.member.rank; });
+}
+
 /// What is found in all communicators, before chains are followed.
 class Comparison {
 public:
     Comparison(const Report& earlier, const Report& later) {
+        const bool partial = earlier.partial && later.partial;
         std::map<Key, const Communicator*> known;
         for (const auto& communicator : earlier.communicators) {
             known.emplace(key_of(communicator), &communicator);
         }
         for (const auto& communicator : later.communicators) {
             const auto before = known.find(key_of(communicator));
-            if (before == known.end() && later.partial) { // its ranks were equal
-                moving = moved = true;
-            } else if (before == known.end() || !communicator.settled || !before->second->settled) {
+            if (before == known.end()) {
+                compare_to_none(communicator, partial);
+                continue;
+            }
+            if (!communicator.settled || !before->second->settled) {
                 changing = true;
-                moved = moved || before == known.end() || communicator.settled != before->second->settled;
+                moved = moved || communicator.settled != before->second->settled;
+            } else if (partial && missing_in(communicator) != missing_in(*before->second)) {
+                changing = true; // and a text does not say what the others have launched
             } else {
                 compare(*before->second, communicator);
             }
+            known.erase(before);
         }
-        if (later.communicators.size() < earlier.communicators.size()) {
-            moved = true;
-            moving = moving || later.partial; // ranks have become equal
+        for (const auto& [key, gone] : known) {
+            compare_to_none(*gone, partial);
         }
     }
 
@@ -123,6 +132,17 @@ public:
     bool changing = false;
 
 private:
+    /// The other report does not have it. In a text this may be because its ranks were equal, and all there.
+    void compare_to_none(const Communicator& communicator, bool partial) {
+        const bool has_counts = !communicator.ranks.empty() || !communicator.unnamed.empty();
+        if (partial && communicator.settled && has_counts && communicator.missing.empty()) {
+            moving = true;
+        } else {
+            changing = true;
+        }
+        moved = moved || moving || !partial;
+    }
+
     void compare(const Communicator& before, const Communicator& after) {
         moved = moved || before.unnamed != after.unnamed;
         const auto ranks = in_both(before, after);
@@ -227,6 +247,7 @@ std::string_view sentence_of(State state) {
 std::string_view fate_of(const MissingRank& rank) {
     return rank.dead           ? "is dead, as NCCL's RAS says"
            : rank.unresponsive ? "does not answer NCCL's RAS"
+           : rank.unclear      ? "does not answer NCCL's RAS, or has left"
                                : "has left or not joined";
 }
 
@@ -247,7 +268,8 @@ Verdict judge(const Report& earlier, const Report& later) {
                     .lost = lost_in(later),
                     .lags = {},
                     .circular = false,
-                    .partial = later.partial};
+                    .partial = later.partial,
+                    .alike = later.alike};
     verdict.circular = !found.lags.empty() && !found.keep_roots();
     verdict.lags = std::move(found.lags);
     return verdict;
@@ -321,6 +343,13 @@ std::vector<std::string> lines_of(const Verdict& verdict, const Describe& descri
         lines.emplace_back(sentence_of(verdict.state));
     } else if (verdict.moved) {
         lines.emplace_back("NCCL's other collectives move on: the job may only be slow");
+    } else if (verdict.partial) {
+        lines.emplace_back(
+            "before 2.28.7, NCCL does not say whether these ranks wait for each other, and whether its other "
+            "collectives move on");
+    }
+    if (verdict.alike > 0) {
+        lines.push_back(format_text("{} communicators are not compared: some have the same hash", verdict.alike));
     }
     return lines;
 }

@@ -52,7 +52,10 @@ struct Verdict {
     /// wait for each other.
     std::vector<Lag> lags;
     bool circular = false; ///< the latter
-    bool partial = false;  ///< from reports in text: State::Equal and `moved` = false do not mean that nothing moves
+    /// From reports in text: State::Equal and `moved` = false do not mean that nothing moves, and the ranks of `lags`
+    /// may wait for each other, or in a communicator that is not named.
+    bool partial = false;
+    std::size_t alike = 0; ///< communicators that are not compared because others have their hash
 
     /// Returns true if it blames any rank: not one that answers but is not in its communicator.
     [[nodiscard]] bool blames_any() const;

@@ -44,7 +44,7 @@ Rank rank_of(const Json& entry) {
 
 MissingRank missing_of(const Json& entry) {
     const auto& status = entry.at("status");
-    return {member_of(entry), status.value("unresponsive", false), status.value("considered_dead", false)};
+    return {member_of(entry), status.value("unresponsive", false), status.value("considered_dead", false), false};
 }
 
 Communicator communicator_of(const Json& entry) {
@@ -89,6 +89,7 @@ Result<Report> parse_report(std::string_view text) {
         return Report{.version = name_at(*json, "nccl_version"),
                       .communicators = mapped(json->at("communicators").items(), communicator_of),
                       .partial = false,
+                      .alike = 0,
                       .timeouts = json->at("ras").value("timeouts_count", std::uint32_t{0})};
     } catch (const JsonError& error) {
         return fail(format_text("the report of NCCL's RAS has an unknown form: {}", printable(error.what())));

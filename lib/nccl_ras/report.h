@@ -50,9 +50,10 @@ struct MissingRank {
     Member member;
     bool unresponsive = false; ///< its process does not answer
     bool dead = false;         ///< RAS has given its process up
+    bool unclear = false;      ///< one of these, or the rank has left: NCCL 2.24 and 2.25 do not tell them apart
 
     /// Its process answers: the rank has only left its communicator, or not joined it.
-    [[nodiscard]] bool answers() const { return !unresponsive && !dead; }
+    [[nodiscard]] bool answers() const { return !unresponsive && !dead && !unclear; }
 };
 
 struct Communicator {
@@ -69,6 +70,7 @@ struct Report {
     std::string version; ///< of the NCCL that answered, "2.30.7"; printable
     std::vector<Communicator> communicators;
     bool partial = false;       ///< communicators of which RAS does not warn are left out (text)
+    std::size_t alike = 0;      ///< communicators that are left out because others have their hash (text)
     std::uint32_t timeouts = 0; ///< processes from which RAS got nothing in time
 };
 

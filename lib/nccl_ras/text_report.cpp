@@ -16,6 +16,8 @@ namespace rdma_nccl::ras {
 namespace {
 
 constexpr std::string_view first_words = "NCCL version ";
+constexpr std::size_t most_line = 2000; ///< bytes; NCCL cuts a list of ranks after 1023
+constexpr std::size_t most_communicators = 64000;
 
 using Words = std::vector<std::string_view>;
 
@@ -59,7 +61,7 @@ std::optional<Statement> statement_of(const Words& words) {
     const auto status = std::ranges::find(words, "status");
     said.status = words.end() - status > 1 ? status[1] : std::string_view();
     said.launched = number_after<std::uint64_t>(words, "operation");
-    if (contains(words, "not") && contains(words, "launched")) {
+    if (words.size() > 4 && words[3] == "not" && words[4] == "launched") {
         said.launched = 0;
     }
     return said;
@@ -76,7 +78,7 @@ public:
         } else if (!words.empty() && !line.starts_with(' ')) {
             begin_section(line, words);
         } else if (section_ == Section::Groups && words.size() == 8) {
-            sizes_[words[0]] = parse_number<std::uint32_t>(words[4]).value_or(0);
+            rows_[words[0]] = {parse_number<std::uint32_t>(words[4]).value_or(0), words[6] == "RUNNING"};
         } else if (section_ == Section::Dead && words.size() > 3 && words[0] == "Process") {
             dead_.emplace(member_of(words, 0).host, parse_number<std::int32_t>(words[1]).value_or(-1));
         } else if (entry_ != nullptr) {
@@ -94,9 +96,11 @@ public:
         for (const auto& [id, entry] : entries_) {
             ++times[entry.communicator.hash];
         }
-        Report report{.version = version_, .communicators = {}, .partial = !empty_};
+        Report report{.version = version_, .communicators = {}, .partial = !empty_, .alike = 0};
         for (auto& [id, entry] : entries_) {
-            if (times[entry.communicator.hash] == 1) {
+            if (times[entry.communicator.hash] > 1) {
+                ++report.alike;
+            } else {
                 for (auto& [number, rank] : entry.ranks) {
                     entry.communicator.ranks.push_back(std::move(rank));
                 }
@@ -111,6 +115,10 @@ public:
 
 private:
     enum class Section { Other, Groups, Dead, Incomplete, Mismatch };
+    struct Row {
+        std::uint32_t size = 0; ///< of its communicators
+        bool runs = true;       ///< they are neither being created nor destroyed
+    };
     struct Entry {
         Communicator communicator;
         std::map<std::uint32_t, Rank> ranks;
@@ -133,14 +141,19 @@ private:
         end_many();
         entry_ = nullptr;
         function_.reset();
-        if (words.size() < 3 || words[1].size() < 3 || (words[2] != "INCOMPLETE" && words[2] != "MISMATCH")) {
+        if (words.size() < 3 || words[1].size() < 3 || (words[2] != "INCOMPLETE" && words[2] != "MISMATCH") ||
+            entries_.size() >= most_communicators) {
             return;
         }
         if (const auto hash = parse_number<std::uint64_t>(words[1].substr(1, words[1].size() - 2), 16)) {
             section_ = words[2] == "MISMATCH" ? Section::Mismatch : Section::Incomplete;
+            const auto row = rows_.find(split_once(words[0].substr(1), '-').key);
             entry_ = &entries_[words[0]];
             entry_->communicator.hash = format_text("0x{:x}", *hash);
-            entry_->communicator.size = sizes_[split_once(words[0].substr(1), '-').key];
+            if (row != rows_.end()) {
+                entry_->communicator.size = row->second.size;
+                entry_->communicator.settled = entry_->communicator.settled && row->second.runs;
+            }
         }
     }
 
@@ -154,9 +167,13 @@ private:
                 function_ = static_cast<std::size_t>(name - function_names.begin());
             }
         } else if (words.size() > 3 && words[0] == "The") { // "The missing ranks: 3,5", "The unknown ranks: 3,5"
-            for (const auto number : split(words[3], ',')) {
+            auto numbers = split(words[3], ',');
+            if (words[3].size() > 1000) {
+                numbers.pop_back(); // it may be cut
+            }
+            for (const auto number : numbers) {
                 if (const auto rank = parse_number<std::uint32_t>(number)) {
-                    add_missing({*rank, {}, -1, 0});
+                    add_missing({{*rank, {}, -1, 0}, false, false, true});
                 }
             }
         } else if (const auto said = statement_of(words)) {
@@ -175,10 +192,12 @@ private:
         if (!said.rank) {
             many_ = said;
         }
-        const bool is_left = said.status == "NOCOMM" || said.status == "UNKNOWN";
+        const bool is_left = is_left_by(said);
         if (said.rank && (section_ == Section::Incomplete || is_left)) {
-            add_missing(member_of(words, *said.rank));
-        } else if (said.rank && said.launched && function_) {
+            const auto member = member_of(words, *said.rank);
+            const bool dead = dead_.contains({member.host, member.pid});
+            add_missing({member, section_ == Section::Incomplete && !dead, dead, said.status == "UNKNOWN"});
+        } else if (said.rank && said.launched && function_ && *said.rank < entry_->communicator.size) {
             auto& rank = entry_->ranks[*said.rank];
             rank.member = member_of(words, *said.rank);
             rank.counts.at(*function_) = said.launched;
@@ -188,15 +207,22 @@ private:
         }
     }
 
-    void add_missing(const Member& member) {
-        const bool dead = dead_.contains({member.host, member.pid});
-        entry_->missing.try_emplace(member.rank, MissingRank{member, section_ == Section::Incomplete && !dead, dead});
+    /// Up to 2.28.9, NCCL may take the missing ranks of a communicator for the next communicators (#1762): their ranks
+    /// have any numbers.
+    void add_missing(MissingRank rank) {
+        if (rank.member.rank < entry_->communicator.size) {
+            entry_->missing.try_emplace(rank.member.rank, std::move(rank));
+        }
     }
+
+    static bool is_left_by(const Statement& said) { return said.status == "NOCOMM" || said.status == "UNKNOWN"; }
 
     /// What was said of many ranks is over.
     void end_many() {
         if (entry_ != nullptr && many_ && many_->launched && many_->ranks > 0 && function_) {
             entry_->communicator.unnamed.push_back({*function_, *many_->launched, many_->ranks});
+        } else if (entry_ != nullptr && many_ && many_->ranks > 0 && is_left_by(*many_)) {
+            entry_->communicator.settled = false; // half of its ranks or more have left
         }
         many_.reset();
     }
@@ -205,7 +231,7 @@ private:
     bool complete_ = false;
     bool empty_ = false; ///< the job has no communicator
     std::string version_;
-    std::map<std::string_view, std::uint32_t> sizes_; ///< of communicators, by the row of the table
+    std::map<std::string_view, Row> rows_; ///< of the table, by the number in its first column
     std::set<std::pair<std::string, std::int32_t>> dead_;
     std::map<std::string_view, Entry> entries_; ///< by "#0-1"
     Entry* entry_ = nullptr;
@@ -223,7 +249,9 @@ Result<Report> parse_text_report(std::string_view text) {
     Reader reader;
     for (auto rest = KeyValue{{}, text}; rest.value;) { // without a list of what may be millions of lines
         rest = split_once(*rest.value, '\n');
-        reader.read_line(rest.key);
+        if (rest.key.size() <= most_line) {
+            reader.read_line(rest.key);
+        }
     }
     auto report = reader.take();
     if (!report || !text.ends_with('\n')) {

@@ -11,9 +11,9 @@ namespace rdma_nccl::ras {
 [[nodiscard]] bool is_text_report(std::string_view text);
 
 /// Parses a text of at most most_report_bytes, without the lines that it does not know. The report has only
-/// communicators of which RAS warns, and counts only of functions in which their ranks differ. RAS names the ranks that
-/// have launched the same number if they are less than half. Communicators with the same hash are left out: nothing
-/// tells which is which in another report. Fails if the text is cut off.
+/// communicators of which RAS warns, and counts only of functions in which their ranks differ. RAS names a rank that is
+/// alone with its count, and the ranks that have the same one if they are less than half. Communicators with the same
+/// hash are left out: nothing tells which is which in another report. Fails if the text is cut off.
 Result<Report> parse_text_report(std::string_view text);
 
 } // namespace rdma_nccl::ras

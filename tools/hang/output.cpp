@@ -42,8 +42,8 @@ RankRow row_of(const Report& report, const ras::Member& member) {
 
 void fields(auto& f, Row<RankRow> /*row*/) {
     f("rank", "in the communicator", [](const RankRow& r) { return r.member.rank; });
-    f("host", "its IP address", [](const RankRow& r) { return r.member.host; });
-    f("pid", "in its own PID namespace", [](const RankRow& r) { return r.member.pid; });
+    f("host", "its IP address; empty: NCCL does not say it", [](const RankRow& r) { return r.member.host; });
+    f("pid", "in its own PID namespace; -1: NCCL does not say it", [](const RankRow& r) { return r.member.pid; });
     f("process", "what the kernel says of it; empty: it is not on this node, or not this user's", &RankRow::process);
 }
 
@@ -83,6 +83,9 @@ static void fields(auto& f, Row<Report> /*row*/) {
     f("moved", "between the two reports ranks launched collectives, or communicators came or went",
       [](const Report& r) { return r.verdict.moved; });
     f("circular", "the ranks of `lags` wait for each other", [](const Report& r) { return r.verdict.circular; });
+    f("partial",
+      "NCCL before 2.28.7: equal, and not moved, do not mean that nothing moves, and ranks of `lags` may wait",
+      [](const Report& r) { return r.verdict.partial; });
     f("lost", "ranks that RAS cannot ask", [](const Report& r) {
         return mapped(r.verdict.lost, [&](const ras::Lost& lost) {
             return LostRow{lost, row_of(r, lost.rank.member)};

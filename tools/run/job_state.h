@@ -354,7 +354,8 @@ public:
             report(*answer);
         }
         if (!ras_.is_open() && job_.control.take_hang_suspicion()) {
-            // If the hang ends the job, what RAS says can only save it.
+            // Older NCCL may crash when it is asked. A hang that ends the job does so, too, unless RAS sees that it
+            // goes on.
             ras_.start(job_.job.options.hang_kill ? ras::Use::OfLostJob : ras::Use::OfLiveJob,
                        ras_address(job_.job.worker, job_.job.environment),
                        job_.job.environment.get(profiles_variable).value_or(""));
@@ -405,7 +406,11 @@ private:
 
     void report(const Result<ras::Verdict>& verdict) {
         if (!verdict) {
-            job_.control.report_ras({false, false, "which rank lags is not known: " + verdict.error().message, {}});
+            job_.control.report_ras({false,
+                                     false,
+                                     "which rank lags is not known: " + verdict.error().message,
+                                     {},
+                                     verdict.error().os_error == ras::may_have_crashed});
             return;
         }
         const auto since = format_text("{} s", job_.job.options.hang_after.value_or(std::chrono::seconds(0)).count());
@@ -413,9 +418,11 @@ private:
         named.resize(std::min(named.size(), ras::most_named));
         job_.control.report_ras({verdict->moved, verdict->blames_any(),
                                  "NCCL's RAS: " + joined(ras::lines_of(*verdict, ras::describe, since), "\n    "),
-                                 mapped(named, [](const ras::Named& one) {
-                                     return Laggard{one.member.host, one.member.pid, one.what};
-                                 })});
+                                 mapped(named,
+                                        [](const ras::Named& one) {
+                                            return Laggard{one.member.host, one.member.pid, one.what};
+                                        }),
+                                 false});
     }
 
     JobState& job_;

@@ -76,6 +76,9 @@ public:
             judge_hang(0, true); // RAS is asked again if nothing moves for another timeout
         }
         if (arbiter_.is_ending() || (moved_since && !answer.blames)) {
+            if (answer.may_have_crashed) {
+                warnings_.push_back(quiet + "\n  " + answer.text);
+            }
             return;
         }
         const auto hang = "the job hangs: " + quiet;

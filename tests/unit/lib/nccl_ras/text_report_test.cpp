@@ -7,6 +7,7 @@
 
 #include <gtest/gtest.h>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace rdma_nccl::ras {
@@ -15,7 +16,8 @@ namespace {
 using Texts = std::vector<std::string>;
 
 /// Emulated after rasClientRunComms() in NCCL's src/ras/client_support.cc (2.26.2), not recorded.
-std::string text_with(const std::string& errors, const std::string& warnings, const std::string& version = "2.26.2") {
+std::string text_with(const std::string& errors, const std::string& warnings, const std::string& version = "2.26.2",
+                      const std::string& status = "RUNNING") {
     return format_text(R"(NCCL version {} compiled with CUDA 12.8
 CUDA runtime version 12080, driver version 12080
 
@@ -31,7 +33,7 @@ Communicators... (0.00s)
 
 Group     Comms     Nodes     Ranks     Ranks     Ranks    Status  Errors
     #  in group  per comm  per node  per comm  in group
-    0         1         2         4         8         8   RUNNING  MISMATCH
+    0         1         2         4         8         8  {:>8}  MISMATCH
     1         2         2       2-4         6         8   RUNNING      OK
 
 Errors
@@ -41,7 +43,7 @@ Errors
 ========
 
 {})",
-                       version, errors, warnings);
+                       version, status, errors, warnings);
 }
 
 const std::string differ = "#0-0 (0000009d1c7e0b5a) MISMATCH\n"
@@ -50,6 +52,11 @@ const std::string differ = "#0-0 (0000009d1c7e0b5a) MISMATCH\n"
 std::string who(int rank) {
     return format_text("GPU {} managed by process {} on node 10.0.0.1\n", rank, 1000 + rank);
 }
+
+/// Ends what is said of lags in a text.
+const std::string caveat =
+    "before 2.28.7, NCCL does not say whether these ranks wait for each other, and whether its other "
+    "collectives move on";
 
 Texts lines(const std::string& earlier, const std::string& later) {
     return lines_of(judge(parse_report(earlier).value(), parse_report(later).value()), describe);
@@ -70,7 +77,8 @@ TEST(RasText, NamesTheRankForWhichOthersWait) {
     EXPECT_EQ(report->communicators[0].ranks.at(0).member, (Member{3, "10.0.0.1", 1003, 3}));
     EXPECT_EQ(lines(text),
               (Texts{"communicator rank 3 (pid 1003 on 10.0.0.1) has not entered all-reduce 5 of communicator "
-                     "0x9d1c7e0b5a (7 of 8 ranks wait)"}));
+                     "0x9d1c7e0b5a (7 of 8 ranks wait)",
+                     caveat}));
 }
 
 TEST(RasText, NamesSomeRanksAndOneThatHasLaunchedNothing) {
@@ -82,21 +90,24 @@ TEST(RasText, NamesSomeRanksAndOneThatHasLaunchedNothing) {
         (Texts{"communicator rank 2 (pid 1002 on fd00::1) has not entered all-reduce 1 of communicator 0x9d1c7e0b5a "
                "(6 of 8 ranks wait)",
                "communicator rank 3 (process not known) has not entered all-reduce 1 of communicator 0x9d1c7e0b5a "
-               "(6 of 8 ranks wait)"}));
+               "(6 of 8 ranks wait)",
+               caveat}));
     EXPECT_EQ(
         lines(text_with("", differ +
                                 "  7 ranks have launched up to operation 9\n"
                                 "  Rank 4 has not launched any operations -- " +
                                 who(4))),
         (Texts{"communicator rank 4 (pid 1004 on 10.0.0.1) has not entered all-reduce 1 of communicator 0x9d1c7e0b5a "
-               "(7 of 8 ranks wait)"}));
+               "(7 of 8 ranks wait)",
+               caveat}));
 }
 
 TEST(RasText, CountsRanksThatNcclDoesNotName) {
     EXPECT_EQ(lines(text_with("", differ + "  4 ranks have launched up to operation 5\n"
                                            "  4 ranks have launched up to operation 4\n\n")),
               (Texts{"4 ranks, which NCCL before 2.28.7 does not name, have not entered all-reduce 5 of communicator "
-                     "0x9d1c7e0b5a (4 of 8 ranks wait)"}));
+                     "0x9d1c7e0b5a (4 of 8 ranks wait)",
+                     caveat}));
 }
 
 TEST(RasText, SeesOfEachFunctionWhoLags) {
@@ -128,10 +139,13 @@ TEST(RasText, IsOfNccl224Too) {
                         "  Rank 3 has launched up to operation 4 -- " +
                             who(3) + "\n",
                         "2.24.3")),
-        (Texts{"communicator rank 6 (process not known) does not answer NCCL's RAS (communicator 0x9d1c7e0b5a)",
-               "communicator rank 7 (process not known) does not answer NCCL's RAS (communicator 0x9d1c7e0b5a)",
+        (Texts{"communicator rank 6 (process not known) does not answer NCCL's RAS, or has left (communicator "
+               "0x9d1c7e0b5a)",
+               "communicator rank 7 (process not known) does not answer NCCL's RAS, or has left (communicator "
+               "0x9d1c7e0b5a)",
                "communicator rank 3 (pid 1003 on 10.0.0.1) has not entered collective 5 of communicator 0x9d1c7e0b5a "
-               "(5 of 8 ranks wait)"}));
+               "(5 of 8 ranks wait)",
+               caveat}));
 }
 
 TEST(RasText, KnowsWhoIsDeadOrDoesNotAnswerOrHasLeft) {
@@ -195,7 +209,84 @@ TEST(RasText, LeavesOutTwoCommunicatorsOfOneHash) {
         return "#" + id + differ.substr(differ.find(' ')) + "  7 ranks have launched up to operation 5\n" +
                "  Rank 3 has launched up to operation 4 -- " + who(3) + "\n";
     };
-    EXPECT_TRUE(parse_report(text_with("", with_id("0-0") + with_id("0-1"))).value().communicators.empty());
+    EXPECT_EQ(
+        lines(text_with("", with_id("0-0") + with_id("0-1"))),
+        (Texts{"all ranks have launched equally many collectives of NCCL; before 2.28.7 it does not say whether they "
+               "launch more",
+               "2 communicators are not compared: some have the same hash"}));
+}
+
+TEST(RasText, DoesNotTakeARankThatIsAheadForOneThatLags) {
+    EXPECT_EQ(
+        lines(text_with("", differ +
+                                "  6 ranks have launched up to operation 4\n"
+                                "  Rank 3 has launched up to operation 5 -- [process information not found]\n"
+                                "  Rank 4 has launched up to operation 3 -- " +
+                                who(4))),
+        (Texts{"communicator rank 4 (pid 1004 on 10.0.0.1) has not entered all-reduce 4 of communicator 0x9d1c7e0b5a "
+               "(7 of 8 ranks wait)",
+               caveat}));
+}
+
+TEST(RasText, TakesARankThatComesOrGoesForNoCollective) {
+    const auto missing = text_with(
+        "#0-0 (0000009d1c7e0b5a) INCOMPLETE\n  Missing communicator data from 1 rank\n  Rank 3 -- " + who(3) + "\n",
+        "");
+    const auto lagging = text_with("", differ +
+                                           "  7 ranks have launched up to operation 5\n"
+                                           "  Rank 3 has launched up to operation 4 -- " +
+                                           who(3) + "\n");
+    const auto equal = text_with("", "");
+    for (const auto& [earlier, later] :
+         {std::pair(equal, missing), {missing, equal}, {missing, lagging}, {lagging, missing}}) {
+        const auto verdict = judge(parse_report(earlier).value(), parse_report(later).value());
+        EXPECT_FALSE(verdict.moved);
+        EXPECT_EQ(verdict.state, State::Changing);
+    }
+}
+
+TEST(RasText, SeesACommunicatorThatIsNew) {
+    const auto none = "NCCL version 2.26.2 compiled with CUDA 12.8\n\nNo communicator data collected!\n\nWarnings\n";
+    const auto verdict = judge(parse_report(none).value(), parse_report(text_with("", differ)).value());
+    EXPECT_EQ(verdict.state, State::Changing);
+    EXPECT_TRUE(verdict.moved);
+}
+
+TEST(RasText, BlamesNobodyIfAllRanksDestroyTheirCommunicator) {
+    EXPECT_EQ(lines(text_with("",
+                              differ +
+                                  "  7 ranks have launched up to operation 5\n"
+                                  "  Rank 3 has launched up to operation 4 -- " +
+                                  who(3) + "\n",
+                              "2.26.2", "FINALIZE")),
+              (Texts{"communicators are being created or destroyed"}));
+    EXPECT_EQ(lines(text_with("", "#0-0 (0000009d1c7e0b5a) MISMATCH\n  Communicator ranks have different status\n"
+                                  "  4 ranks have status RUNNING\n  4 ranks have status NOCOMM\n\n")),
+              (Texts{"communicators are being created or destroyed"}));
+}
+
+TEST(RasText, LeavesOutRanksThatTheirCommunicatorCannotHave) {
+    EXPECT_EQ(
+        lines(text_with("#0-0 (0000009d1c7e0b5a) INCOMPLETE\n  Rank 478342144 -- [process information not found]\n"
+                        "#7-0 (0000000000000001) INCOMPLETE\n  Rank 1 -- [process information not found]\n",
+                        differ +
+                            "  7 ranks have launched up to operation 5\n"
+                            "  Rank 8 has launched up to operation 4 -- " +
+                            who(3)))
+            .size(),
+        1U);
+}
+
+TEST(RasText, DropsARankWhoseNumberMayBeCut) {
+    std::string ranks = "6";
+    while (ranks.size() < 1020) {
+        ranks += ",6";
+    }
+    const auto report = parse_report(
+        text_with("#0-0 (0000009d1c7e0b5a) INCOMPLETE\n  The missing ranks: " + ranks + ",1\n", "", "2.24.3"));
+    ASSERT_EQ(report.value().communicators.at(0).missing.size(), 1U);
+    EXPECT_EQ(report->communicators[0].missing[0].member.rank, 6U);
+    EXPECT_FALSE(report->communicators[0].missing[0].answers());
 }
 
 TEST(RasText, RefusesWhatIsCutOff) {
