@@ -132,10 +132,10 @@ public:
     bool changing = false;
 
 private:
-    /// The other report does not have it. In a text this may be because its ranks were equal, and all there.
+    /// The other report does not have it. In a text this may be because its ranks are equal there.
     void compare_to_none(const Communicator& communicator, bool partial) {
         const bool has_counts = !communicator.ranks.empty() || !communicator.unnamed.empty();
-        if (partial && communicator.settled && has_counts && communicator.missing.empty()) {
+        if (partial && communicator.settled && has_counts) {
             moving = true;
         } else {
             changing = true;
