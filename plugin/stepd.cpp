@@ -207,52 +207,53 @@ void finalize_plan(NodeState& state, const SpankHandle& host, const ExchangeResu
     judge_plan(state, exchanged);
 }
 
-/// Makes NCCL write what is read at the end: logs (verify=full), and counters of its profiler plugin (profile=on).
-void add_logs(NodeState& state, const SpankHandle& host) {
-    const bool full = state.settings.verify == VerifyChoice::Full;
-    const bool counts = state.settings.profile == ProfileChoice::On;
-    if ((!full && !counts) || state.settings.verify == VerifyChoice::Off || !state.sockets.srun) {
-        return;
+/// Makes `directory` below `parent`, if there is none yet. False, with a warning, if it cannot.
+bool make_directory(NodeState& state, std::string& directory, std::string_view setting, std::string_view parent) {
+    if (directory.empty()) {
+        directory = make_log_directory(state.facts.step.job_id, state.facts.step.step_id, parent);
     }
-    const std::string_view setting = full ? "verify=full" : "profile=on";
-    const auto& step = state.facts.step;
-    // A container has a /tmp of its own; and counters in files on a disk would wait for it
-    // (tools/profiler/process.cpp).
-    const std::string_view parent = host.has_container() || counts ? "/dev/shm" : "/tmp";
-    state.log_directory = make_log_directory(step.job_id, step.step_id, parent);
-    if (state.log_directory.empty()) {
-        state.warnings.push_back(format_text("{}: no directory for NCCL's logs can be made in {}", setting, parent));
+    if (directory.empty()) {
+        state.warnings.push_back(format_text(
+            "{}: no directory for its files can be made in {}: see its space and permissions", setting, parent));
+    }
+    return !directory.empty();
+}
+
+/// Returns true if a process will read at the end what NCCL writes.
+bool has_reader(const NodeState& state) {
+    return state.settings.verify != VerifyChoice::Off && state.sockets.srun.has_value();
+}
+
+/// Makes NCCL write logs. They are long: where the tasks see the node's /tmp, they take no memory.
+void add_logs(NodeState& state, const SpankHandle& host) {
+    if (state.settings.verify != VerifyChoice::Full || !has_reader(state) ||
+        !make_directory(state, state.log_directory, "verify=full", host.has_container() ? "/dev/shm" : "/tmp")) {
         return;
     }
     VariableList variables(state.facts.environment, state.facts.nccl_conf);
-    if (full) {
-        for (const auto& note : add_nccl_debug(variables, state.facts, state.log_directory)) {
-            state.warnings.push_back(format_text("verify=full: {}", note));
-        }
-    }
-    if (counts) {
-        if (auto note = add_nccl_profiler(variables, state.facts, state.log_directory)) {
-            state.warnings.push_back(format_text("profile=on: {}", *note));
-        }
+    for (const auto& note : add_nccl_debug(variables, state.facts, state.log_directory)) {
+        state.warnings.push_back(format_text("verify=full: {}", note));
     }
     override_variables(state.plan.variables, variables.take());
 }
 
-/// Makes the directory for files that stay after the step, if there is none yet. False, with a warning, if it cannot.
-bool make_kept_directory(NodeState& state, std::string_view setting) {
-    if (state.kept_directory.empty()) {
-        state.kept_directory = make_log_directory(state.facts.step.job_id, state.facts.step.step_id);
+/// Makes NCCL load the profiler plugin, whose counters are in memory: on a disk, a thread that counts would wait for it
+/// (tools/profiler/process.cpp).
+void add_profiler(NodeState& state) {
+    if (state.settings.profile != ProfileChoice::On || !has_reader(state) ||
+        !make_directory(state, state.profiles_directory, "profile=on", "/dev/shm")) {
+        return;
     }
-    if (state.kept_directory.empty()) {
-        state.warnings.push_back(
-            format_text("{}: no directory for its files can be made in /tmp: see its space and permissions", setting));
+    VariableList variables(state.facts.environment, state.facts.nccl_conf);
+    if (auto note = add_nccl_profiler(variables, state.facts, state.profiles_directory)) {
+        state.warnings.push_back(format_text("profile=on: {}", *note));
     }
-    return !state.kept_directory.empty();
+    override_variables(state.plan.variables, variables.take());
 }
 
 /// Makes PyTorch's flight recorder record. `rdma-nccl run` puts the files elsewhere, and reads them.
 void add_recorder(NodeState& state) {
-    if (!state.settings.recorder || !make_kept_directory(state, "recorder=on")) {
+    if (!state.settings.recorder || !make_directory(state, state.kept_directory, "recorder=on", "/tmp")) {
         return;
     }
     VariableList variables(state.facts.environment, state.facts.nccl_conf);
@@ -278,7 +279,8 @@ std::optional<FoundLibrary> find_inspector(const NodeState& state, Clock::time_p
 
 /// Makes NCCL load NVIDIA's Inspector, whose files nothing here reads.
 void add_inspector(NodeState& state, Clock::time_point deadline) {
-    if (state.settings.profile != ProfileChoice::Inspector || !make_kept_directory(state, "profile=inspector")) {
+    if (state.settings.profile != ProfileChoice::Inspector ||
+        !make_directory(state, state.kept_directory, "profile=inspector", "/tmp")) {
         return;
     }
     const auto found = find_inspector(state, deadline);
@@ -384,6 +386,7 @@ std::optional<NodeState> start_node(const Configuration& configuration, SpankHan
     }
     write_hosts(state, host, exchanged.hosts, asked, deadline);
     add_logs(state, host);
+    add_profiler(state);
     add_recorder(state);
     add_inspector(state, deadline);
     if (key && !environment.get_users(token_variable)) {

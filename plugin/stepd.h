@@ -136,6 +136,7 @@ struct NodeState {
     CpuSet step_cpus;                        ///< of the cores that Slurm gave the step; empty if unknown
     std::optional<EvidenceProcess> evidence; ///< watches the step's bytes and reports them to srun at its end
     std::string log_directory;               ///< for NCCL's logs (verify=full); empty: none
+    std::string profiles_directory;          ///< for counters of NCCL, in memory (profile=on); empty: none
     /// For files that stay after the step: of PyTorch's flight recorder (recorder=on) and NVIDIA's Inspector
     /// (profile=inspector). Empty: none.
     std::string kept_directory;

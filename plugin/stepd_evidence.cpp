@@ -104,7 +104,8 @@ void watch_as_user(const NodeState& state, const Parent& slurmstepd, int control
     if (!root || ::getppid() != slurmstepd.process) {
         return;
     }
-    const WatchedStep step{*root, state.facts, state.plan, state.running_tasks, state.log_directory};
+    const WatchedStep step{
+        *root, state.facts, state.plan, state.running_tasks, state.log_directory, state.profiles_directory};
     auto watch =
         watch_step(step, {state.facts.step.job_id, state.facts.step.step_id, slurmstepd.process, state.user.uid});
     (void)!::write(control, &has_begun, 1);

@@ -57,7 +57,7 @@ void withdraw_unseen(const NodeState& state, const TaskFacts& task, std::vector<
         std::string_view what;
     };
     const auto uses = std::to_array<Use>({{"verify=full", state.log_directory, "NCCL's logs"},
-                                          {"profile=on", state.log_directory, "counters of NCCL"},
+                                          {"profile=on", state.profiles_directory, "counters of NCCL"},
                                           {"profile=inspector", state.kept_directory, "NVIDIA's Inspector"},
                                           {"recorder=on", state.kept_directory, "PyTorch's flight recorder"}});
     for (const auto& use : uses) {
@@ -270,8 +270,10 @@ void end_node(NodeState& state) {
     if (state.etc_hosts) {
         (void)::unlink(state.etc_hosts->path.c_str()); // if a task has made it
     }
-    if (!state.log_directory.empty()) {
-        run_as_user(state.user, [&state] { remove_log_directory(state.log_directory); });
+    for (const auto* const directory : {&state.log_directory, &state.profiles_directory}) {
+        if (!directory->empty()) {
+            run_as_user(state.user, [directory] { remove_log_directory(*directory); });
+        }
     }
     if (!state.kept_directory.empty()) {
         run_as_user(state.user, [&state] { (void)::rmdir(state.kept_directory.c_str()); }); // if nothing is in it

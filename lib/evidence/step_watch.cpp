@@ -166,7 +166,7 @@ NodeEvidence collect_evidence(const WatchedStep& step, StepWatch& watch, std::ve
     NodeEvidence evidence = watch.evidence();
     evidence.node = step.facts.host_name;
     evidence.log = read_log_directory(step.log_directory);
-    evidence.communicators = read_communicators(step.log_directory);
+    evidence.communicators = read_communicators(step.profiles_directory);
     evidence.causes = std::move(container_faults);
     append(evidence.causes, causes_of(step.facts, step.plan));
     if (const auto& environment = watch.task_environment()) {

@@ -62,8 +62,9 @@ struct WatchedStep {
     const SysRoot& root;
     const NodeFacts& facts;
     const Plan& plan;
-    unsigned tasks = 1;             ///< of the step, on this node
-    std::string log_directory = {}; ///< of NCCL's logs; empty: there are none
+    unsigned tasks = 1;                  ///< of the step, on this node
+    std::string log_directory = {};      ///< of NCCL's logs; empty: there are none
+    std::string profiles_directory = {}; ///< of the counters of NCCL's profiler plugins; empty: there are none
 };
 
 /// Takes the first sample of the ports that NCCL is expected to use.

@@ -131,7 +131,7 @@ std::string make_log_directory(std::uint32_t job_id, std::uint32_t step_id, std:
 /// Reads the logs in the directory, far enough into each to see its connections. Returns nullopt if there are none.
 std::optional<LogEvidence> read_log_directory(const std::string& path);
 
-/// Removes the directory and the logs in it.
+/// Removes the directory and what is in it of NCCL's: logs, and counters of its profiler plugins.
 void remove_log_directory(const std::string& path);
 
 } // namespace rdma_nccl

@@ -67,9 +67,14 @@ class EvidenceTest(ClusterTest):
 
     def assert_nothing_is_left(self) -> None:
         deadline = time.monotonic() + 20
-        while left := set(glob.glob(STEP_DIRECTORIES)) - OTHERS:
+        while left := (set(glob.glob(STEP_DIRECTORIES)) - OTHERS) | self.in_memory():
             self.assertLess(time.monotonic(), deadline, left)
             time.sleep(0.1)
+
+    def in_memory(self) -> set[str]:
+        """The steps' directories there: each node has a /dev/shm of its own."""
+        names = " ".join(self.good("ls", "/dev/shm", node=node) for node in ("n01", "n02")).split()
+        return {name for name in names if name.startswith("rdma-nccl-")}
 
     @staticmethod
     def everywhere(*traffic: object) -> dict[str, list]:
@@ -155,6 +160,13 @@ class Verdicts(EvidenceTest):
         self.assertIn("rdma-nccl: NODE, PORT", self.messages)
         self.assertRegex(self.messages, r"(?m)^rdma-nccl: n01 +1.07 GB +1.07 GB +NOT USED")
 
+    def test_logs_take_no_memory(self):
+        """NCCL's logs lie on the disk even where its counters need memory; nothing stays in either place."""
+        show = 'ls -d /dev/shm/rdma-nccl-"$SLURM_JOB_ID".0-* > /dev/null && echo "${NCCL_DEBUG_FILE%/rdma-nccl-*}"'
+        logs = self.good("srun", "-N2", "--rdma-nccl=verify=full,profile=on", "bash", "-c", show)
+        self.assertEqual(logs.split(), ["/tmp", "/tmp"])
+        self.assert_nothing_is_left()
+
     def test_profile_where_the_library_is_not_installed(self):
         """The tasks get none of its variables, and srun says why. tests/vm has the library."""
         rails = [word for rail in RAILS for word in (rail, GIB, GIB)]
@@ -188,7 +200,7 @@ class Verdicts(EvidenceTest):
         self.assertEqual(len(re.findall(said, absent.stderr)), 2, absent.stderr)
 
     def test_a_cancelled_step_leaves_nothing(self):
-        code, _ = self.step("--rdma-nccl=verify=full", {}, program="scancel $SLURM_JOB_ID.$SLURM_STEP_ID; sleep 60", tasks=1)
+        code, _ = self.step("--rdma-nccl=verify=full,profile=on", {}, program="scancel $SLURM_JOB_ID.$SLURM_STEP_ID; sleep 60", tasks=1)
         self.assertNotEqual(code, 0)
 
 
