@@ -5,6 +5,7 @@
 #include "lib/base/lists.h"
 #include "lib/base/text.h"
 #include "lib/flight_recorder/pickle.h"
+#include "lib/flight_recorder/transfers.h"
 
 #include <algorithm>
 #include <limits>
@@ -87,24 +88,40 @@ std::optional<CollectiveState> state_of(const PickleValue& entry) {
                                  : std::nullopt;
 }
 
-std::optional<Collective> collective_of(const PickleValue& entry) {
-    const auto sequence = entry.at("collective_seq_id").integer();
+std::optional<Collective> call_of(const PickleValue& entry) {
     const auto state = state_of(entry);
-    if (entry.at("is_p2p").boolean().value_or(false) || !sequence || *sequence < 1 || !state) {
+    if (!state) {
         return std::nullopt;
     }
     const auto name = entry.at("profiling_name").text().value_or("");
     const auto colon = name.find(':'); // "nccl:all_reduce"
-    Collective collective{.sequence = static_cast<std::uint64_t>(*sequence),
-                          .name = printable(name.substr(colon == std::string_view::npos ? 0 : colon + 1), longest_name),
-                          .state = *state};
-    add_inputs(collective, entry);
-    return collective;
+    Collective call{.sequence = count_at(entry, "collective_seq_id"),
+                    .name = printable(name.substr(colon == std::string_view::npos ? 0 : colon + 1), longest_name),
+                    .state = *state};
+    add_inputs(call, entry);
+    return call;
+}
+
+bool is_transfer(const PickleValue& entry) {
+    return entry.at("is_p2p").boolean().value_or(false);
+}
+
+/// False if the oldest entries were overwritten by younger ones, or completed ones are left out.
+bool has_all(const PickleValue& entries) {
+    const auto count = entries.size();
+    const auto last = entries.item(count - 1).at("record_id").integer(); // from 0
+    return count > 0 && count <= most_entries && last == static_cast<std::int64_t>(count) - 1;
+}
+
+std::string title_of(const ProcessGroup& group) {
+    return group.description.empty() || group.description == "undefined" ? group.name : group.description;
 }
 
 /// Collects the groups of a dump by their names.
 class Groups {
 public:
+    explicit Groups(std::uint32_t rank) : transfers_(rank) {}
+
     void add_configured(const PickleValue& configured) {
         for (std::size_t i = 0; i < std::min(configured.size(), most_entries); ++i) {
             auto* const group = find(printable(configured.key(i).text().value_or(""), longest_name));
@@ -113,6 +130,7 @@ public:
                 group->description = name_at(configured.value(i), "desc");
                 group->ranks = count_ranks(ranks);
                 group->members = hash_of(ranks);
+                transfers_.add_group(group->name, title_of(*group), hash_of(group->name + std::string(ranks)), ranks);
             }
         }
     }
@@ -120,20 +138,7 @@ public:
     void add_entries(const PickleValue& entries) {
         lost_entries_ = entries.item(0).at("record_id").integer().value_or(0) > 0;
         for (std::size_t i = 0; i < std::min(entries.size(), most_entries); ++i) {
-            const auto entry = entries.item(i);
-            const auto title = entry.at("process_group"); // name and description
-            auto* const group = find(printable(title.item(0).text().value_or(""), longest_name));
-            auto collective = group == nullptr ? std::nullopt : collective_of(entry);
-            if (group != nullptr && entry.at("is_p2p").boolean().value_or(false)) {
-                sends_.insert(group->name);
-            }
-            if (collective) {
-                if (const auto id = entry.at("pg_id").integer()) {
-                    names_.emplace(*id, group->name);
-                }
-                group->description = printable(title.item(1).text().value_or(""), longest_name);
-                add(*group, std::move(*collective));
-            }
+            add_entry(entries.item(i));
         }
     }
 
@@ -154,7 +159,50 @@ public:
         }
     }
 
-    std::vector<ProcessGroup> take() {
+    Dump take(std::string version, std::uint32_t rank, bool is_complete) {
+        Dump dump{std::move(version), rank, take_groups(), {}, is_complete, std::move(last_call_)};
+        transfers_.take(dump);
+        return dump;
+    }
+
+private:
+    void add_entry(const PickleValue& entry) {
+        const auto title = entry.at("process_group"); // name and description
+        const auto name = printable(title.item(0).text().value_or(""), longest_name);
+        auto* const group = find(name);
+        auto call = call_of(entry);
+        if (group == nullptr || !call) {
+            transfers_.lose(name);
+            return;
+        }
+        const Launch launch{entry.at("collective_seq_id").integer().value_or(0),
+                            entry.at("p2p_seq_id").integer().value_or(0)};
+        if (call->name == "coalesced" && end_batch(entry, name, launch, call->state)) {
+            return;
+        }
+        last_call_ = format_text("{} of {}", split_once(call->name, ' ').key, title_of(*group));
+        if (is_transfer(entry)) {
+            sends_.insert(name);
+            transfers_.add(name, entry.at("profiling_name").text().value_or(""), launch, std::move(*call));
+        } else if (call->sequence > 0) {
+            if (const auto id = entry.at("pg_id").integer()) {
+                names_.emplace(*id, name);
+            }
+            group->description = printable(title.item(1).text().value_or(""), longest_name);
+            add(*group, std::move(*call));
+        }
+    }
+
+    /// Returns false if it was one of collectives. Up to PyTorch 2.5, `is_p2p` does not tell.
+    bool end_batch(const PickleValue& entry, const std::string& group, const Launch& launch, CollectiveState state) {
+        const bool has_transfers = transfers_.end_batch(group, launch, state);
+        if (!has_transfers && is_transfer(entry) && state != CollectiveState::Completed) {
+            transfers_.lose(group);
+        }
+        return has_transfers || is_transfer(entry);
+    }
+
+    std::vector<ProcessGroup> take_groups() {
         for (auto& [name, group] : groups_) {
             // A collective that failed stays without an end, while those after it may have completed.
             auto& pending = pending_[name];
@@ -168,7 +216,6 @@ public:
         return all;
     }
 
-private:
     ProcessGroup* find(const std::string& name) {
         const auto known = groups_.find(name);
         if (known != groups_.end()) {
@@ -200,6 +247,8 @@ private:
     std::set<std::string> sends_;                                        ///< groups with sends and receives
     bool lost_entries_ = false;                                          ///< a group without an entry may have had some
     std::map<std::int64_t, std::string> names_; ///< of groups, by their numbers in this process
+    TransferCollector transfers_;
+    std::string last_call_;
 };
 
 } // namespace
@@ -214,11 +263,12 @@ Result<Dump> parse_dump(std::string_view bytes, std::uint32_t rank) {
     if (!version || !version->starts_with("2.")) {
         return fail("not a dump of PyTorch's flight recorder, version 2");
     }
-    Groups groups;
+    Groups groups(rank);
     groups.add_configured(root.at("pg_config"));
-    groups.add_entries(root.at("entries"));
+    const auto entries = root.at("entries");
+    groups.add_entries(entries);
     groups.add_status(root.at("pg_status"));
-    return Dump{printable(*version, longest_name), rank, groups.take()};
+    return groups.take(printable(*version, longest_name), rank, has_all(entries));
 }
 
 } // namespace rdma_nccl::flight_recorder

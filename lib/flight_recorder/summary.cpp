@@ -4,6 +4,7 @@
 #include "lib/base/format.h"
 #include "lib/base/lists.h"
 #include "lib/base/text.h"
+#include "lib/flight_recorder/stuck_transfers.h"
 
 #include <algorithm>
 #include <array>
@@ -188,9 +189,11 @@ private:
 using GroupKey = std::pair<std::string, std::uint64_t>; ///< name and members
 using Groups = std::map<GroupKey, std::vector<Member>>;
 
-/// Returns the groups in which each rank waits for a collective. While it waits in one, it reaches no other.
-std::map<std::uint32_t, std::set<GroupKey>> find_waits(const Groups& groups) {
-    std::map<std::uint32_t, std::set<GroupKey>> waits;
+using Waits = std::map<std::uint32_t, std::set<GroupKey>>; ///< by rank; a pair that sends is a group of its own
+
+/// Returns where each rank waits. While it waits in one group, it reaches no other.
+Waits find_waits(const Groups& groups, std::span<const Dump> dumps) {
+    Waits waits;
     for (const auto& [key, members] : groups) {
         for (const auto& [rank, group] : members) {
             if (group->pending) {
@@ -198,7 +201,20 @@ std::map<std::uint32_t, std::set<GroupKey>> find_waits(const Groups& groups) {
             }
         }
     }
+    for (const auto& dump : dumps) {
+        for (const auto& transfers : dump.transfers) {
+            if (transfers.is_clear && transfers.pending) {
+                waits[dump.rank].insert({transfer_name(dump.rank, transfers), transfers.key});
+            }
+        }
+    }
     return waits;
+}
+
+bool is_cause(const StuckCollective& stuck, const GroupKey& own, Waits& waits) {
+    return !stuck.culprits.empty() && std::ranges::all_of(stuck.culprits, [&](std::uint32_t rank) {
+        return waits[rank].size() == waits[rank].count(own);
+    });
 }
 
 } // namespace
@@ -210,19 +226,18 @@ std::vector<StuckCollective> find_stuck(std::span<const Dump> dumps) {
             groups[{group.name, group.members}].push_back({dump.rank, &group});
         }
     }
-    auto waits = find_waits(groups);
+    auto waits = find_waits(groups, dumps);
     std::vector<StuckCollective> all;
     for (auto& [key, members] : groups) {
         std::ranges::sort(members, {}, &Member::rank);
-        auto stuck = GroupJudge(members).judge();
-        if (!stuck) {
-            continue;
+        if (auto stuck = GroupJudge(members).judge()) {
+            stuck->is_cause = is_cause(*stuck, key, waits);
+            all.push_back(std::move(*stuck));
         }
-        stuck->is_cause =
-            !stuck->culprits.empty() && std::ranges::all_of(stuck->culprits, [&, &own = key](std::uint32_t rank) {
-                return waits[rank].size() == waits[rank].count(own);
-            });
-        all.push_back(std::move(*stuck));
+    }
+    for (auto& [key, stuck] : find_stuck_transfers(dumps)) {
+        stuck.is_cause = is_cause(stuck, {stuck.name, key}, waits);
+        all.push_back(std::move(stuck));
     }
     std::ranges::stable_sort(all, {}, [](const StuckCollective& stuck) {
         return stuck.is_cause ? 0 : stuck.culprits.empty() ? 2 : 1;
@@ -231,9 +246,10 @@ std::vector<StuckCollective> find_stuck(std::span<const Dump> dumps) {
 }
 
 std::vector<std::string> stuck_lines(const StuckCollective& stuck) {
+    const auto number = stuck.sequence == 0 ? std::string() : format_text(" {}", stuck.sequence);
     const auto title =
-        format_text("process group \"{}\" ({}): {}{}{}", printable(stuck.group, 30), format_count(stuck.ranks, "rank"),
-                    printable(stuck.name, 24), stuck.name.empty() ? "collective " : " ", stuck.sequence);
+        format_text("process group \"{}\" ({}): {}{}", printable(stuck.group, 30), format_count(stuck.ranks, "rank"),
+                    stuck.name.empty() ? "collective" : printable(stuck.name, 24), number);
     if (stuck.notes.size() == 1 && title.size() + 2 + stuck.notes.front().size() <= most_columns) {
         return {format_text("{}: {}", title, stuck.notes.front())};
     }

@@ -38,10 +38,25 @@ void fields(auto& f, Is<flight_recorder::ProcessGroup> auto& m) {
     f("members", m.members, (std::uint64_t{1} << 48U) - 1);
 }
 
+void fields(auto& f, Is<flight_recorder::Transfers> auto& m) {
+    f("group", m.group);
+    f("ranks", m.ranks);
+    f("key", m.key, (std::uint64_t{1} << 48U) - 1);
+    f("peer", m.peer, 1U << 30U);
+    f("is_send", m.is_send);
+    f("is_batched", m.is_batched);
+    f("is_clear", m.is_clear);
+    f("posted", m.posted);
+    f("pending", m.pending);
+}
+
 void fields(auto& f, Is<flight_recorder::Dump> auto& m) {
     f("version", m.version);
     f("rank", m.rank, 1U << 30U);
     f("groups", m.groups, flight_recorder::most_groups);
+    f("transfers", m.transfers, flight_recorder::most_transfers);
+    f("is_complete", m.is_complete);
+    f("last_call", m.last_call);
 }
 
 } // namespace rdma_nccl

@@ -22,9 +22,9 @@ namespace rdma_nccl::flight_recorder {
 static void fields(auto& f, Row<StuckCollective> /*row*/) {
     f("group", "the process group's description, else its name", &StuckCollective::group);
     f("ranks", "of the group", &StuckCollective::ranks);
-    f("collective", "\"all_reduce\"", &StuckCollective::name);
-    f("sequence", "its number in the group, from 1", &StuckCollective::sequence);
-    f("culprits", "ranks that have not entered it, or call another one", &StuckCollective::culprits);
+    f("collective", "\"all_reduce\"; or \"send 3->4\", for a send or receive that waits", &StuckCollective::name);
+    f("sequence", "its number in the group, from 1; 0: of a send", &StuckCollective::sequence);
+    f("culprits", "ranks that have not entered or posted it, or call another one", &StuckCollective::culprits);
     f("is_cause", "the culprits wait in no other group", &StuckCollective::is_cause);
     f("notes", "which ranks differ, and how", &StuckCollective::notes);
 }
@@ -273,7 +273,7 @@ std::string stuck_text(std::span<const RankDump> dumps) {
         }
     }
     if (all.size() > most_shown) {
-        block.line(format_text("and in {}", format_count(all.size() - most_shown, "more process group")));
+        block.line(format_text("and {} more", all.size() - most_shown));
     }
     const auto places = places_of(dumps);
     for (const auto& place : std::span(places).first(std::min(places.size(), most_shown))) {

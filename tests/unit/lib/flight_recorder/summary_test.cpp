@@ -153,6 +153,124 @@ TEST(Stuck, ManyRanksFitIntoALine) {
     EXPECT_LE(lines[0].size(), 96U);
 }
 
+/// A rank that has made `posted` sends to another one in a group, or receives from it; the last waits, or none.
+Dump transfer_of(std::uint32_t rank, bool is_send, std::uint32_t peer, std::uint64_t posted, bool waits,
+                 std::string sizes = "[8]", std::uint64_t elements = 8) {
+    Transfers one{"pp", 4, 77, peer, is_send, false, true, posted, std::nullopt};
+    if (waits) {
+        one.pending = Collective{posted, "", CollectiveState::Started, elements, std::move(sizes), "Float"};
+    }
+    return {"2.10", rank, {}, {one}, true, "all_reduce of dp"};
+}
+
+/// As of a file whose oldest entries are lost.
+Dump cut(Dump dump) {
+    dump.is_complete = false;
+    return dump;
+}
+
+TEST(StuckTransfer, BothEndsOfAPipelineOutOfADataLoader) {
+    const auto dumps = dumps_of("pipeline");
+    EXPECT_EQ(lines_of(dumps),
+              (Lines{"process group \"pp\" (4 ranks): send 1->2:", "  rank 1 waits in the send, [8, 1024] BFloat16",
+                     "  rank 2 has not posted the receive; its last call: send of pp",
+                     "process group \"pp\" (4 ranks): send 2->3:", "  rank 3 waits in the receive, [8, 1024] BFloat16",
+                     "  rank 2 has not posted the send; its last call: send of pp"}));
+    for (const auto& stuck : find_stuck(dumps)) {
+        EXPECT_EQ(stuck.culprits, std::vector{2U});
+        EXPECT_EQ(stuck.sequence, 0U);
+        EXPECT_TRUE(stuck.is_cause);
+    }
+}
+
+TEST(StuckTransfer, WhatHasCompletedIsNone) {
+    EXPECT_EQ(lines_of({transfer_of(0, true, 1, 5, false), transfer_of(1, false, 0, 5, false)}), Lines{});
+    EXPECT_EQ(lines_of({transfer_of(0, true, 1, 5, true), transfer_of(1, false, 0, 5, false)}), Lines{})
+        << "the receive has completed since the sender wrote its file";
+}
+
+TEST(StuckTransfer, ASmallSendCompletesBeforeItsReceive) {
+    EXPECT_EQ(lines_of({transfer_of(0, true, 1, 5, false), transfer_of(1, false, 0, 5, true)}),
+              (Lines{"process group \"pp\" (4 ranks): send 0->1:", "  rank 1 waits in the receive, [8] Float",
+                     "  rank 0 has completed the send"}));
+}
+
+TEST(StuckTransfer, EndsThatDiffer) {
+    const std::vector dumps{transfer_of(0, true, 1, 5, true), transfer_of(1, false, 0, 5, true, "[4]", 4)};
+    EXPECT_EQ(lines_of(dumps),
+              (Lines{"process group \"pp\" (4 ranks): send 0->1:", "  rank 0 waits in the send, [8] Float",
+                     "  rank 1 waits in the receive, [4] Float", "  they differ in size or type"}));
+    EXPECT_EQ(find_stuck(dumps)[0].culprits, (std::vector{0U, 1U}));
+    EXPECT_EQ(lines_of({transfer_of(0, true, 1, 5, true), transfer_of(1, false, 0, 5, true, "[4, 2]", 8)}).size(), 3U)
+        << "[8] and [4, 2] are the same to NCCL";
+}
+
+TEST(StuckTransfer, OtherOnesOfAPairDoNotDiffer) {
+    const auto receives = transfer_of(1, false, 0, 5, true, "[4]", 4);
+    for (const auto& dumps : {std::vector{transfer_of(0, true, 1, 6, true), receives},
+                              std::vector{cut(transfer_of(0, true, 1, 5, true)), receives},
+                              std::vector{transfer_of(0, true, 1, 5, true), cut(receives)}}) {
+        EXPECT_EQ(lines_of(dumps).size(), 3U);
+        EXPECT_EQ(find_stuck(dumps)[0].culprits, std::vector<std::uint32_t>());
+    }
+}
+
+// The last receive in the file has completed: if the one for this send were posted, it would be there.
+TEST(StuckTransfer, AReceiveIsMissedInACutFile) {
+    const std::vector dumps{cut(transfer_of(0, true, 1, 5, true)), cut(transfer_of(1, false, 0, 9, false))};
+    EXPECT_EQ(lines_of(dumps).at(2), "  rank 1 has not posted the receive; its last call: all_reduce of dp");
+    EXPECT_EQ(find_stuck(dumps)[0].culprits, std::vector{1U});
+}
+
+// Not so a send, which may have completed already.
+TEST(StuckTransfer, ASendMayHaveCompletedInACutFile) {
+    const std::vector dumps{cut(transfer_of(0, true, 1, 5, false)), cut(transfer_of(1, false, 0, 9, true))};
+    EXPECT_EQ(lines_of(dumps).at(2), "  rank 0 has no send to it open; its last call: all_reduce of dp");
+    EXPECT_EQ(find_stuck(dumps)[0].culprits, std::vector<std::uint32_t>());
+}
+
+TEST(StuckTransfer, WhatAFileDoesNotTellIsNotSaid) {
+    const Lines waits{"process group \"pp\" (4 ranks): send 0->1: rank 0 waits in the send, [8] Float"};
+    const auto sends = transfer_of(0, true, 1, 5, true);
+    EXPECT_EQ(lines_of({sends, cut({"2.10", 1, {}})}), waits) << "no entry is left";
+    auto receives = transfer_of(1, false, 0, 4, false);
+    receives.transfers[0].is_clear = false;
+    EXPECT_EQ(lines_of({sends, receives}), waits) << "the states are not known";
+    receives.transfers[0].is_clear = receives.transfers[0].is_batched = true;
+    EXPECT_EQ(lines_of({sends, receives}), waits) << "it may be in another communicator";
+    receives.transfers[0].pending = sends.transfers[0].pending;
+    receives.transfers[0].is_clear = false;
+    EXPECT_EQ(lines_of({receives}), Lines{}) << "nor does it wait";
+    EXPECT_EQ(lines_of({sends}).at(2), "  rank 1 left no dump");
+}
+
+TEST(StuckTransfer, ARankThatHasCalledNothingOfIt) {
+    EXPECT_EQ(lines_of({cut(transfer_of(0, true, 1, 5, true)), {"2.10", 1, {}, {}, true}}).at(2),
+              "  rank 1 has not posted the receive");
+}
+
+// Rank 1 is missed in both groups, but waits for rank 2 itself.
+TEST(StuckTransfer, TheCauseComesFirst) {
+    std::vector dumps{transfer_of(0, true, 1, 5, true), transfer_of(1, true, 2, 5, true),
+                      transfer_of(2, false, 1, 4, false), dump_of(3, 10, 2, CollectiveState::Started)};
+    dumps[1].groups = dump_of(1, 9, 2, CollectiveState::Started).groups;
+    const auto all = find_stuck(dumps);
+    ASSERT_EQ(all.size(), 3U);
+    EXPECT_EQ(all[0].name, "send 1->2");
+    EXPECT_TRUE(all[0].is_cause);
+    EXPECT_FALSE(all[1].is_cause);
+    EXPECT_FALSE(all[2].is_cause);
+}
+
+TEST(StuckTransfer, LongNamesFitIntoALine) {
+    auto sends = transfer_of(1'073'741'824, true, 1'073'741'823, 1, true, std::string(40, '1'));
+    auto receives = transfer_of(1'073'741'823, false, 1, 1, false);
+    sends.transfers[0].group = receives.last_call = std::string(90, 'x');
+    for (const auto& line : lines_of({sends, receives})) {
+        EXPECT_LE(line.size(), 96U) << line;
+    }
+}
+
 TEST(RecorderVariables, AreDefaults) {
     using Pairs = std::vector<std::pair<std::string, std::string>>;
     EXPECT_EQ(recorder_variables({}, "/logs"), (Pairs{{"TORCH_NCCL_TRACE_BUFFER_SIZE", "2000"},

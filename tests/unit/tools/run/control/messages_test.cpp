@@ -36,7 +36,15 @@ RankFailure full_failure() {
 RankDump full_dump() {
     const flight_recorder::Collective pending{10, "all_reduce", flight_recorder::CollectiveState::Started,
                                               16, "[8, 2]",     "Float"};
-    return {"n02", "/logs/" + std::string(500, 'x'), 1, {"2.10", 11, {{"0", "dp", 16, {10, 10, 9}, pending}}}};
+    return {"n02",
+            "/logs/" + std::string(500, 'x'),
+            1,
+            {"2.10",
+             11,
+             {{"0", "dp", 16, {10, 10, 9}, pending}},
+             {{"pp", 4, 77, 12, true, true, true, 3, pending}},
+             true,
+             "send of pp"}};
 }
 
 std::string again(const std::string& text) {
