@@ -22,7 +22,7 @@ namespace rdma_nccl::flight_recorder {
 static void fields(auto& f, Row<StuckCollective> /*row*/) {
     f("group", "the process group's description, else its name", &StuckCollective::group);
     f("ranks", "of the group", &StuckCollective::ranks);
-    f("collective", "\"all_reduce\"; or \"send 3->4\", for a send or receive that waits", &StuckCollective::name);
+    f("collective", R"("all_reduce"; or "send 3->4", for a send or receive that waits)", &StuckCollective::name);
     f("sequence", "its number in the group, from 1; 0: of a send", &StuckCollective::sequence);
     f("culprits", "ranks that have not entered or posted it, or call another one", &StuckCollective::culprits);
     f("is_cause", "the culprits wait in no other group", &StuckCollective::is_cause);
