@@ -406,11 +406,7 @@ private:
 
     void report(const Result<ras::Verdict>& verdict) {
         if (!verdict) {
-            job_.control.report_ras({false,
-                                     false,
-                                     "which rank lags is not known: " + verdict.error().message,
-                                     {},
-                                     verdict.error().os_error == ras::may_have_crashed});
+            job_.control.report_ras({false, false, "which rank lags is not known: " + verdict.error().message, {}});
             return;
         }
         const auto since = format_text("{} s", job_.job.options.hang_after.value_or(std::chrono::seconds(0)).count());
@@ -418,11 +414,9 @@ private:
         named.resize(std::min(named.size(), ras::most_named));
         job_.control.report_ras({verdict->moved, verdict->blames_any(),
                                  "NCCL's RAS: " + joined(ras::lines_of(*verdict, ras::describe, since), "\n    "),
-                                 mapped(named,
-                                        [](const ras::Named& one) {
-                                            return Laggard{one.member.host, one.member.pid, one.what};
-                                        }),
-                                 false});
+                                 mapped(named, [](const ras::Named& one) {
+                                     return Laggard{one.member.host, one.member.pid, one.what};
+                                 })});
     }
 
     JobState& job_;

@@ -75,7 +75,6 @@ struct RasAnswer {
     bool blames = false; ///< some of `laggards`; the others are only not in a communicator
     std::string text;    ///< lines for the user
     std::vector<Laggard> laggards;
-    bool may_have_crashed = false; ///< the rank that was asked: the user must learn that it was
 };
 
 class Control {

@@ -64,8 +64,12 @@ public:
 
     void report_activity(bool moved) override { judge_hang(0, moved); }
     bool take_hang_suspicion() override {
-        return suspicion_ && !suspicion_->moved_since && !arbiter_.is_ending() &&
-               !std::exchange(suspicion_->asks_ras, true);
+        const bool asks = suspicion_ && !suspicion_->moved_since && !arbiter_.is_ending() &&
+                          !std::exchange(suspicion_->asks_ras, true);
+        if (asks && settings_.ends_hanging_job) { // said now: after a crash there is only a rank that was killed
+            warnings_.push_back(suspicion_->quiet + "; asking NCCL's RAS, which before NCCL 2.29.2 may crash a rank");
+        }
+        return asks;
     }
     void report_ras(RasAnswer answer) override {
         if (!suspicion_ || !suspicion_->asks_ras) {
@@ -76,9 +80,6 @@ public:
             judge_hang(0, true); // RAS is asked again if nothing moves for another timeout
         }
         if (arbiter_.is_ending() || (moved_since && !answer.blames)) {
-            if (answer.may_have_crashed) {
-                warnings_.push_back(quiet + "\n  " + answer.text);
-            }
             return;
         }
         const auto hang = "the job hangs: " + quiet;
