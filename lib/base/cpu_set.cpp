@@ -3,6 +3,7 @@
 
 #include "lib/base/text.h"
 
+#include <algorithm>
 #include <bit>
 #include <functional>
 #include <numeric>
@@ -58,24 +59,41 @@ std::optional<CpuSet> CpuSet::parse_list(std::string_view text) {
     return set;
 }
 
+CpuSet::CpuSet(std::span<const std::uint64_t> words) {
+    const auto known = words.first(std::min<std::size_t>(words.size(), most_cpus / bits));
+    words_.assign(known.begin(), known.end());
+    trim_words();
+}
+
+void CpuSet::trim_words() {
+    while (!words_.empty() && words_.back() == 0) {
+        words_.pop_back();
+    }
+}
+
 void CpuSet::add(unsigned cpu) {
     if (cpu < most_cpus) {
+        words_.resize(std::max<std::size_t>(words_.size(), cpu / bits + 1));
         words_[cpu / bits] |= std::uint64_t{1} << cpu % bits;
     }
 }
 
-// These two are called thousands of times to place the ranks of a node, in each of its tasks: they make no set of 1
-// KiB, and the loop over all words, without a way out, becomes one of vector instructions.
-
 bool CpuSet::contains(const CpuSet& other) const {
-    const auto lacks = [](std::uint64_t own, std::uint64_t others) { return others & ~own; };
-    return std::transform_reduce(words_.begin(), words_.end(), other.words_.begin(), std::uint64_t{0}, std::bit_or(),
-                                 lacks) == 0;
+    for (std::size_t i = 0; i < other.words_.size(); ++i) {
+        if ((other.words_[i] & ~word(i)) != 0) {
+            return false;
+        }
+    }
+    return true;
 }
 
 bool CpuSet::intersects(const CpuSet& other) const {
-    return std::transform_reduce(words_.begin(), words_.end(), other.words_.begin(), std::uint64_t{0}, std::bit_or(),
-                                 std::bit_and()) != 0;
+    for (std::size_t i = 0; i < other.words_.size(); ++i) {
+        if ((other.words_[i] & word(i)) != 0) {
+            return true;
+        }
+    }
+    return false;
 }
 
 std::size_t CpuSet::size() const {
@@ -108,17 +126,21 @@ std::string CpuSet::list() const {
 }
 
 CpuSet& CpuSet::operator|=(const CpuSet& other) {
+    words_.resize(std::max(words_.size(), other.words_.size()));
     std::ranges::transform(words_, other.words_, words_.begin(), std::bit_or());
     return *this;
 }
 
 CpuSet& CpuSet::operator&=(const CpuSet& other) {
+    words_.resize(std::min(words_.size(), other.words_.size()));
     std::ranges::transform(words_, other.words_, words_.begin(), std::bit_and());
+    trim_words();
     return *this;
 }
 
 CpuSet& CpuSet::operator-=(const CpuSet& other) {
     std::ranges::transform(words_, other.words_, words_.begin(), [](auto own, auto others) { return own & ~others; });
+    trim_words();
     return *this;
 }
 

@@ -2,8 +2,6 @@
 // A value type for a set of CPU numbers, without cpu_set_t's limit of 1,024.
 #pragma once
 
-#include <algorithm>
-#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -21,9 +19,7 @@ class CpuSet {
 public:
     CpuSet() = default;
     /// CPU n is bit n % 64 of word n / 64.
-    explicit CpuSet(std::span<const std::uint64_t> words) {
-        std::ranges::copy(words.first(std::min(words.size(), words_.size())), words_.begin());
-    }
+    explicit CpuSet(std::span<const std::uint64_t> words);
     /// Returns the CPUs `first` to `last`, both included.
     static CpuSet range(unsigned first, unsigned last);
     /// Parses the kernel's list format, "0-3,8,10-11", also with a stride, "0-7:2/4" (lib/bitmap.c). "" is the empty
@@ -35,7 +31,7 @@ public:
     [[nodiscard]] bool contains(unsigned cpu) const { return (word(cpu / bits) >> cpu % bits & 1U) != 0; }
     [[nodiscard]] bool contains(const CpuSet& other) const;
     [[nodiscard]] bool intersects(const CpuSet& other) const;
-    [[nodiscard]] bool empty() const { return !intersects(*this); }
+    [[nodiscard]] bool empty() const { return words_.empty(); }
     [[nodiscard]] std::size_t size() const;
     /// Returns the lowest CPU; nullopt when empty.
     [[nodiscard]] std::optional<unsigned> first() const { return at_or_above(0); }
@@ -45,7 +41,8 @@ public:
     /// Returns the kernel's list format; "" when empty.
     [[nodiscard]] std::string list() const;
 
-    [[nodiscard]] const std::array<std::uint64_t, most_cpus / 64>& words() const { return words_; }
+    /// Returns words as the constructor takes them, without zeros at the end.
+    [[nodiscard]] std::span<const std::uint64_t> words() const { return words_; }
 
     CpuSet& operator|=(const CpuSet& other);
     CpuSet& operator&=(const CpuSet& other);
@@ -57,10 +54,11 @@ public:
 
 private:
     static constexpr unsigned bits = 64;
+    void trim_words();
     [[nodiscard]] std::uint64_t word(std::size_t index) const { return index < words_.size() ? words_[index] : 0; }
     [[nodiscard]] std::optional<unsigned> at_or_above(unsigned cpu) const;
 
-    std::array<std::uint64_t, most_cpus / bits> words_{};
+    std::vector<std::uint64_t> words_; ///< the last one is not 0: equal sets have equal words
 };
 
 } // namespace rdma_nccl

@@ -24,8 +24,8 @@ using CpuMask = std::array<std::uint64_t, most_cpus / 64>;
 using NodeMask = std::array<std::uint64_t, most_nodes / 64>; // for direct system calls: the plugin needs only libc
 
 Result<void> set_affinity(const CpuSet& cpus) {
-    const CpuMask& mask = cpus.words();
-    if (::sched_setaffinity(0, sizeof mask, reinterpret_cast<const cpu_set_t*>(mask.data())) != 0) {
+    const auto mask = cpus.words();
+    if (::sched_setaffinity(0, mask.size_bytes(), reinterpret_cast<const cpu_set_t*>(mask.data())) != 0) {
         return os_failure(format_text("cannot run on CPUs {}", cpus.list()));
     }
     const CpuSet got = read_affinity();

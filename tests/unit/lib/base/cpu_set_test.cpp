@@ -138,6 +138,8 @@ TEST_F(RandomSets, DoAsOtherSetsDo) {
         EXPECT_EQ(numbers(x | y), all);
         EXPECT_EQ(numbers(x & y), common);
         EXPECT_EQ(numbers(x - y), rest);
+        EXPECT_EQ(x & y, set_of(common));
+        EXPECT_EQ(x - y, set_of(rest));
         EXPECT_EQ(x.size(), a.size());
         EXPECT_EQ(x.empty(), a.empty());
         EXPECT_EQ(x == y, a == b);
