@@ -4,6 +4,7 @@
 #include "lib/base/format.h"
 #include "lib/base/lists.h"
 #include "lib/sys/resources.h"
+#include "lib/topology/sysfs_topology.h"
 
 namespace rdma_nccl {
 
@@ -55,7 +56,7 @@ void prepare_placement(NodeState& state, const SpankHandle& host) {
     }
     state.masks = TaskMasks::create(host.local_task_count().value_or(0));
     const auto root = SysRoot::open(state.settings.root);
-    auto topology = root ? read_topology(*root) : tl::unexpected(root.error());
+    auto topology = root ? read_sysfs_topology(*root) : tl::unexpected(root.error());
     if (!topology) {
         state.plan.notes.push_back("ranks are not bound: " + topology.error().message);
         report_to_log(state.plan.notes.back());

@@ -56,13 +56,15 @@ private:
 
 /// Parts that files in a CPU's folder `topology` list: the first name that exists, as older kernels have other ones
 /// (kernel Documentation/admin-guide/cputopology.rst).
-CpuParts listed_parts(const SysRoot& root, std::string_view name, std::string_view older_name) {
-    return CpuParts([&root, name, older_name](unsigned cpu) -> std::optional<CpuSet> {
-        for (const auto file : {name, older_name}) {
-            const auto list = root.read(format_text("{}/cpu{}/topology/{}", cpu_files, cpu, file));
-            if (list) {
-                return CpuSet::parse_list(*list);
+CpuParts listed_parts(const SysRoot& root, std::vector<std::string_view> names) {
+    return CpuParts([&root, names = std::move(names), exists = false](unsigned cpu) mutable -> std::optional<CpuSet> {
+        while (!names.empty()) {
+            const auto list = root.read(format_text("{}/cpu{}/topology/{}", cpu_files, cpu, names.front()));
+            if (list || exists) { // a CPU that has just gone offline has none
+                exists = true;
+                return list ? CpuSet::parse_list(*list) : std::nullopt;
             }
+            names.erase(names.begin()); // this kernel has it for no CPU
         }
         return std::nullopt;
     });
@@ -121,9 +123,9 @@ const NumaNode* node_of(const std::vector<NumaNode>& nodes, unsigned cpu) {
 /// Appends the cores in the order of hwloc's tree: by package, die and NUMA node, and in each of these by their lowest
 /// CPU.
 void add_cores(const SysRoot& root, const CpuSet& online, Topology& topology) {
-    auto cores = listed_parts(root, "core_cpus_list", "thread_siblings_list");
-    auto packages = listed_parts(root, "package_cpus_list", "core_siblings_list");
-    auto dies = listed_parts(root, "die_cpus_list", "die_cpus_list");
+    auto cores = listed_parts(root, {"core_cpus_list", "thread_siblings_list"});
+    auto packages = listed_parts(root, {"package_cpus_list", "core_siblings_list"});
+    auto dies = listed_parts(root, {"die_cpus_list"});
     std::map<std::tuple<unsigned, unsigned, unsigned, unsigned>, Core> ordered;
     for (const unsigned cpu : online.cpus()) {
         auto cpus = cores.cpus_of(cpu) & online;

@@ -7,7 +7,7 @@
 #include "lib/fabric/readers.h"
 #include "lib/select/port_selection.h"
 #include "lib/sys/resources.h"
-#include "lib/topology/topology.h"
+#include "lib/topology/sysfs_topology.h"
 
 #include <set>
 #include <utility>
@@ -68,7 +68,7 @@ std::optional<NodePlacement> place_run(const SysRoot& root, const Environment& e
     if (ranks < 2 || bind == BindChoice::Off) {
         return std::nullopt;
     }
-    auto topology = read_topology(root);
+    auto topology = read_sysfs_topology(root);
     if (!topology) {
         problem = topology.error().message;
         return std::nullopt;
@@ -85,8 +85,8 @@ std::vector<RankDeviceNames> find_devices(const SysRoot& root, const Environment
     if (node.plan.fabric.ports.empty()) {
         node.plan.fabric = choose_fabric(node.facts.fabric, Settings());
     }
-    // Without hwloc, PCI addresses still tell which devices are near each other.
-    const auto topology = read_topology(root).value_or(Topology());
+    // Without these files, PCI addresses still tell which devices are near each other.
+    const auto topology = read_sysfs_topology(root).value_or(Topology());
     const auto placed =
         place_ranks(node.facts, node.plan, BindChoice::Off, topology, std::vector<CpuSet>(ranks, read_affinity()));
     return mapped(placed.placement.ranks, [&](const auto& rank) { return devices_of(node, placed, rank); });

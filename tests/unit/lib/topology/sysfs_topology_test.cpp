@@ -5,7 +5,10 @@
 #include "lib/base/format.h"
 #include "tests/unit/tree.h"
 
+#include <algorithm>
+#include <filesystem>
 #include <gtest/gtest.h>
+#include <memory>
 
 namespace rdma_nccl {
 namespace {
@@ -68,6 +71,25 @@ TEST(SysfsTopology, EachCpuIsACoreWhereNothingTells) {
     ASSERT_TRUE(read);
     EXPECT_EQ(cores_of(*read), "0@0.0 1@0.0 2@0.0 ");
     EXPECT_EQ(read->packages, 1U);
+}
+
+TEST(SysfsTopology, AsksNotEachCpuForAFileThatTheKernelLacks) {
+    test::Tree tree;
+    add_two_packages(tree);
+    const auto log = std::make_shared<AccessLog>();
+    ASSERT_TRUE(read_sysfs_topology(SysRoot::open(tree.root().path(), log).value()));
+    EXPECT_EQ(std::ranges::count_if(*log, [](const std::string& path) { return path.ends_with("die_cpus_list"); }), 1);
+    EXPECT_EQ(log->count(cpu_folder + "/cpu0/topology/core_siblings_list"), 0U) << "an older name";
+}
+
+TEST(SysfsTopology, ACpuThatGoesOfflineMeanwhileTakesNothingFromTheOthers) {
+    test::Tree tree;
+    add_two_packages(tree);
+    std::filesystem::remove_all(tree.at(cpu_folder + "/cpu1/topology"));
+    add_cpu(tree, 5, "5", "3,5,7");
+    const auto read = read_sysfs_topology(tree.root());
+    ASSERT_TRUE(read);
+    EXPECT_EQ(cores_of(*read), "0,4@0.0 2,6@0.0 1@0.1 3,7@1.1 5@1.1 ");
 }
 
 TEST(SysfsTopology, FailsWithoutCpus) {
