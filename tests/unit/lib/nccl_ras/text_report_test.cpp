@@ -289,6 +289,23 @@ TEST(RasText, DropsARankWhoseNumberMayBeCut) {
     EXPECT_FALSE(report->communicators[0].missing[0].answers());
 }
 
+TEST(RasText, TakesNoMoreCommunicatorsThanAJobCanHave) {
+    std::string many;
+    for (unsigned i = 0; i < 64001; ++i) {
+        many += format_text("#{}-0 ({:016x}) INCOMPLETE\n  Rank 1 -- [process information not found]\n", i, i + 1);
+    }
+    EXPECT_EQ(parse_report(text_with(many, "")).value().communicators.size(), 64000U);
+}
+
+TEST(RasText, SkipsALineThatNcclDoesNotWrite) {
+    const auto text = [](const std::string& end) {
+        return text_with("#0-0 (0000009d1c7e0b5a) INCOMPLETE\n  Rank 3 -- " + who(3) + "  Rank 4 -- " + end + who(4),
+                         "");
+    };
+    EXPECT_EQ(parse_report(text("")).value().communicators.at(0).missing.size(), 2U);
+    EXPECT_EQ(parse_report(text(std::string(2000, ' '))).value().communicators.at(0).missing.size(), 1U);
+}
+
 TEST(RasText, RefusesWhatIsCutOff) {
     const auto text = text_with("", differ);
     for (const std::size_t size : {text.size() - 1, text.find("Warnings")}) {
