@@ -4,6 +4,7 @@
 #include "lib/base/format.h"
 #include "lib/base/lists.h"
 #include "lib/base/text.h"
+#include "lib/order/order.h"
 #include "lib/slurm/step.h"
 
 #include <algorithm>
@@ -175,6 +176,17 @@ bool is_point_to_point(const IpPrefix& network) {
     return network.length() >= (network.address().is_ipv4() ? 31U : 127U);
 }
 
+/// Returns the place of each report in an order of ours; none for Slurm's.
+std::vector<NodeOrder> place_nodes(Reports reports, std::span<const std::size_t> order) {
+    std::vector<NodeOrder> places(order.size());
+    unsigned tasks = 0;
+    for (std::size_t at = 0; at < order.size(); ++at) {
+        places[order[at]] = {static_cast<unsigned>(at), tasks};
+        tasks += reports[order[at]].tasks;
+    }
+    return places;
+}
+
 } // namespace
 
 std::vector<Finding> find_differences(std::span<const NodeReport> reports) {
@@ -242,15 +254,45 @@ Layout common_layout(std::span<const NodeReport> reports) {
     return other == reports.end() ? Layout::Rank : other->layout;
 }
 
-std::vector<RankShare> share_ranks(std::span<const NodeReport> reports, Layout layout) {
+OrderChosen choose_order(std::span<const NodeReport> reports, const Settings& settings) {
+    if (settings.order == OrderChoice::Slurm) {
+        return {};
+    }
+    const auto keeps = std::ranges::find_if(reports, [](const auto& report) { return !report.keeps_order.empty(); });
+    if (keeps != reports.end()) {
+        return {{}, format_text("Slurm's stays: {}", keeps->keeps_order)};
+    }
+    const auto places = mapped(reports, [](const NodeReport& report) {
+        return parse_place(report.topology_address, report.topology_pattern);
+    });
+    if (std::ranges::none_of(places, [](const auto& place) { return place.has_value(); })) {
+        return {{}, "Slurm's stays: it knows no switches or blocks (topology.conf)"};
+    }
+    auto order = order_by_place(places);
+    const auto slurms = positions_where(reports, [](const auto&) { return true; });
+    const auto before = count_crossings(places, slurms);
+    if (order == slurms) {
+        return {{},
+                format_text("Slurm's stays: its nodes are in order, {} of {} neighbours are in different switches or "
+                            "blocks",
+                            before, reports.size())};
+    }
+    auto why = format_text("by switch or block: {} of {} neighbours are in different ones, {} in Slurm's order",
+                           count_crossings(places, order), reports.size(), before);
+    return {std::move(order), std::move(why)};
+}
+
+std::vector<RankShare> share_ranks(std::span<const NodeReport> reports, Layout layout,
+                                   std::span<const std::size_t> order) {
     if (layout == Layout::Rank || std::ranges::count(reports, 0U, &NodeReport::gpus) > 0) {
         return {};
     }
-    std::vector<RankShare> shares;
+    std::vector<RankShare> shares(reports.size());
     unsigned total = 0;
-    for (const auto& report : reports) {
-        shares.push_back({total, report.gpus, 0});
-        total += report.gpus;
+    for (std::size_t at = 0; at < reports.size(); ++at) {
+        const auto i = order.empty() ? at : order[at];
+        shares[i] = {total, reports[i].gpus, 0};
+        total += reports[i].gpus;
     }
     for (auto& share : shares) {
         share.total = total;
@@ -284,13 +326,19 @@ ExchangeOutcome agree(std::span<const NodeReport> reports, std::span<const HeadC
     if (settings.strict && fault != outcome.findings.end()) {
         common.strict_fault = fault->line();
     }
-    const auto shares = common.alone.empty() ? share_ranks(reports, common.layout) : std::vector<RankShare>();
+    const auto [order, order_why] = common.alone.empty() ? choose_order(reports, settings) : OrderChosen{};
+    common.order_why = order_why;
+    const auto places = place_nodes(reports, order);
+    const auto shares = common.alone.empty() ? share_ranks(reports, common.layout, order) : std::vector<RankShare>();
     if (settings.hosts != HostsChoice::Off) {
         outcome.hosts = hosts_table(reports, common.head, shares);
     }
     for (std::size_t i = 0; i < reports.size(); ++i) {
         outcome.agreements.push_back(common);
         outcome.agreements.back().left_out = isolated[i];
+        if (!places.empty()) {
+            outcome.agreements.back().order = places[i];
+        }
         if (!shares.empty()) {
             outcome.agreements.back().ranks = shares[i];
         }

@@ -56,8 +56,17 @@ std::vector<std::vector<std::string>> find_isolated_ports(std::span<const NodeRe
 /// Returns the layout for all nodes: rank, unless a node has another one; then the first such node's.
 Layout common_layout(std::span<const NodeReport> reports);
 
-/// Returns the ranks of each node in node and pod layout. Empty in rank layout, and when a node has no GPU to count by.
-std::vector<RankShare> share_ranks(std::span<const NodeReport> reports, Layout layout);
+/// The order in which the nodes are numbered.
+struct OrderChosen {
+    std::vector<std::size_t> order; ///< positions of reports; empty: Slurm's
+    std::string why;                ///< the gain, or why Slurm's order stays; empty with order=slurm
+};
+OrderChosen choose_order(std::span<const NodeReport> reports, const Settings& settings);
+
+/// Returns the ranks of each node in node and pod layout, counted in `order` (OrderChosen). Empty in rank layout, and
+/// when a node has no GPU to count by.
+std::vector<RankShare> share_ranks(std::span<const NodeReport> reports, Layout layout,
+                                   std::span<const std::size_t> order = {});
 
 bool gpus_differ(std::span<const NodeReport> reports);
 

@@ -54,6 +54,10 @@ void fields(auto& f, Is<PortBlock> auto& m) {
     f.check(m.first != 0 && m.second != std::uint16_t{0});
 }
 
+void fields(auto& f, Is<NodeOrder> auto& m) {
+    each(f, "node_rank", m.node_rank, "first_task", m.first_task);
+}
+
 void fields(auto& f, Is<RankShare> auto& m) {
     each(f, "first", m.first, "count", m.count, "total", m.total);
     f.check(m.count <= m.total && m.first <= m.total - m.count);
@@ -135,7 +139,8 @@ void fields(auto& f, Is<NodeReport> auto& m) {
     each(f, "alone", m.alone, "users_head", m.users_head, "cpus", m.cpus, "memlock_kib", m.memlock_kib, "hcas", m.hcas,
          "active_ports", m.active_ports, "fabric", m.fabric, "ports", m.ports, "addresses", m.addresses, "plan_head",
          m.plan_head, "plan_head_is_given", m.plan_head_is_given, "plan_head_why", m.plan_head_why, "block", m.block,
-         "listener", m.listener, "warnings", m.warnings);
+         "listener", m.listener, "warnings", m.warnings, "topology_address", m.topology_address, "topology_pattern",
+         m.topology_pattern, "keeps_order", m.keeps_order);
 }
 
 void fields(auto& f, Is<Reached> auto& m) {
@@ -169,7 +174,8 @@ void fields(auto& f, Is<Agreement> auto& m) {
     each(f, "head", m.head, "head_why", m.head_why, "block", m.block);
     f("layout", m.layout, Layout::Pod);
     f.check(m.layout != Layout::Auto);
-    each(f, "alone", m.alone, "ranks", m.ranks, "left_out", m.left_out, "strict_fault", m.strict_fault);
+    each(f, "alone", m.alone, "ranks", m.ranks, "left_out", m.left_out, "strict_fault", m.strict_fault, "order",
+         m.order, "order_why", m.order_why);
 }
 
 void fields(auto& f, Is<Disagreement> auto& m) {

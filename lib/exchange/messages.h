@@ -94,6 +94,9 @@ struct NodeReport {
     std::optional<PortBlock> block;    ///< of the node with task 0; the ports are held, unless hold=off
     std::uint16_t listener = 0;        ///< the port where it answers connection tests; 0: none
     std::vector<std::string> warnings; ///< warnings of the node's plan
+    std::string topology_address{};    ///< SLURM_TOPOLOGY_ADDR; empty: unknown
+    std::string topology_pattern{};    ///< SLURM_TOPOLOGY_ADDR_PATTERN
+    std::string keeps_order{};         ///< why its tasks must have the ranks that Slurm gave them; empty: they need not
 };
 
 /// Makes a node's report from its facts and the plan that it made on its own. `node`: its name in Slurm. The caller

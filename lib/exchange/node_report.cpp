@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "lib/base/format.h"
 #include "lib/base/lists.h"
+#include "lib/base/text.h"
 #include "lib/exchange/messages.h"
 #include "lib/fabric/readers.h"
 #include "lib/plan/inspect.h"
@@ -38,6 +40,27 @@ bool is_of_fabric(const Fabric& fabric, const FabricChoice& choice, const std::s
                                [&](const Hca& hca) { return choice.uses(hca.name) && contains(hca.netdevs, netdev); });
 }
 
+/// Returns why the tasks must have Slurm's ranks: something other than our variables numbers them.
+std::string keeps_order(const NodeFacts& facts, Layout layout) {
+    const auto& environment = facts.environment;
+    if (facts.step.heterogeneous) {
+        return "the step is heterogeneous";
+    }
+    if (!facts.step.distribution.empty()) {
+        return format_text("--distribution={} was asked for", printable(facts.step.distribution, 40));
+    }
+    for (const auto* const name : {"RANK", "NODE_RANK", "GROUP_RANK", "PET_NODE_RANK"}) {
+        if (environment.get_users(name)) {
+            return format_text("{} was set before", name);
+        }
+    }
+    const auto mpi = environment.get("SLURM_MPI_TYPE").value_or("none");
+    if (layout == Layout::Rank && mpi != "none") {
+        return format_text("--mpi={}: MPI has the ranks of SLURM_PROCID", printable(mpi, 40));
+    }
+    return {};
+}
+
 } // namespace
 
 NodeReport make_report(const NodeFacts& facts, const Plan& plan, std::string node) {
@@ -72,6 +95,9 @@ NodeReport make_report(const NodeFacts& facts, const Plan& plan, std::string nod
     report.plan_head_is_given = plan.users_head || plan.head.source == "setting";
     report.plan_head_why = plan.users_head ? "MASTER_ADDR was set before" : plan.head.why;
     report.warnings = plan.warnings;
+    report.topology_address = facts.environment.get("SLURM_TOPOLOGY_ADDR").value_or("");
+    report.topology_pattern = facts.environment.get("SLURM_TOPOLOGY_ADDR_PATTERN").value_or("");
+    report.keeps_order = keeps_order(facts, plan.layout.layout);
     return report;
 }
 

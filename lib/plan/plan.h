@@ -43,7 +43,15 @@ struct RankShare {
     friend bool operator==(const RankShare&, const RankShare&) = default;
 };
 
-/// srun's answer. Only `ranks` and `left_out` differ between nodes.
+/// A node's place in an order other than Slurm's (order=topology).
+struct NodeOrder {
+    unsigned node_rank = 0;
+    unsigned first_task = 0; ///< RANK of its first task, in rank layout
+
+    friend bool operator==(const NodeOrder&, const NodeOrder&) = default;
+};
+
+/// srun's answer. Only `ranks`, `left_out` and `order` differ between nodes.
 struct Agreement {
     static constexpr std::string_view message_name = "agreed";
     std::string head_node;
@@ -55,6 +63,8 @@ struct Agreement {
     std::optional<RankShare> ranks{};
     std::vector<std::string> left_out{};       ///< ports that this node must not use: "mlx5_3:1"
     std::optional<std::string> strict_fault{}; ///< why strict forbids the step to run
+    std::optional<NodeOrder> order{};          ///< absent: Slurm's
+    std::string order_why{};                   ///< of order=topology: the gain, or why Slurm's order stays
 };
 
 /// The decisions that all tasks of a node share.
@@ -72,6 +82,8 @@ struct Plan {
     FabricChoice fabric;
     SocketChoice sockets;
     std::optional<RankShare> ranks; ///< the ranks that this node starts, as agreed with the other nodes
+    std::optional<NodeOrder> order; ///< as agreed; absent: Slurm's
+    std::string order_why;          ///< Agreement::order_why
     unsigned visible_gpus = 0;
     std::string visible_gpus_source;
     std::vector<Variable> variables;

@@ -186,14 +186,17 @@ std::vector<Variable> plan_task(const Plan& plan, const TaskFacts& task, const E
     const bool rank_layout = plan.layout.layout == Layout::Rank;
     // With one task per node, the task's id orders the nodes, so that node rank 0 runs rank 0 even with an arbitrary
     // distribution: node rank 0 hosts torchrun's static rendezvous.
-    const unsigned node_rank = rank_layout ? task.node_rank : task.rank;
+    const unsigned slurms = rank_layout ? task.node_rank : task.rank;
+    const unsigned node_rank = plan.order ? plan.order->node_rank : slurms;
+    const std::string_view by_order = "the node's place by order=topology";
     // What was exported for all tasks cannot be right for each. For one it can: a loop of srun gives each step its own.
     const auto set = [&](std::string_view name, unsigned value, std::string_view why) {
         task.task_count > 1 ? variables.force(name, to_string(value), "slurm", std::string(why))
                             : variables.set(name, to_string(value), "slurm", std::string(why));
     };
     if (rank_layout) {
-        set("RANK", task.rank, "SLURM_PROCID");
+        set("RANK", plan.order ? plan.order->first_task + task.local_rank : task.rank,
+            plan.order ? by_order : "SLURM_PROCID");
         set("WORLD_SIZE", task.task_count, "tasks of the step");
         set("LOCAL_RANK", task.local_rank, "SLURM_LOCALID");
         set("LOCAL_WORLD_SIZE", task.local_tasks, "tasks on this node");
@@ -202,13 +205,16 @@ std::vector<Variable> plan_task(const Plan& plan, const TaskFacts& task, const E
                           "as LOCAL_RANK");
         }
     }
-    set("NODE_RANK", node_rank, rank_layout ? "SLURM_NODEID" : "SLURM_PROCID, one task per node");
+    set("NODE_RANK", node_rank,
+        plan.order    ? by_order
+        : rank_layout ? "SLURM_NODEID"
+                      : "SLURM_PROCID, one task per node");
     set("GROUP_RANK", node_rank, "as NODE_RANK");
     if (!rank_layout) {
         variables.set("PET_NODE_RANK", to_string(node_rank), "slurm", "as NODE_RANK");
         // torchrun's c10d rendezvous hosts its store on the node whose host name resolves to the endpoint. It does not
         // recognize an address of the fabric (_matches_machine_hostname in torch/distributed/elastic, 1.13 to 2.8).
-        if (task.rank == 0) {
+        if (node_rank == 0) {
             variables.set("PET_RDZV_CONF", "is_host=1", "slurm", "this node hosts the rendezvous, also with c10d");
         } else {
             (void)variables.forbid("PET_RDZV_CONF", "another node hosts the rendezvous");

@@ -31,6 +31,8 @@ struct HeadChoice {
 };
 
 enum class HostsChoice { Off, File, Mount };
+/// `order`: of the step's nodes in RANK and NODE_RANK. Topology: nodes of a switch or block beside each other.
+enum class OrderChoice { Slurm, Topology };
 /// `memlock`: Ignore also keeps the limit, but does not warn about a low one.
 enum class MemlockChoice { Keep, Raise, Ignore };
 /// `bind`: Auto is CpuAndMemory as far as Slurm left a choice.
@@ -93,6 +95,7 @@ struct Settings {
     bool exchange = true;
     unsigned exchange_seconds = 30; ///< how long nodes wait for each other; UnkillableStepTimeout is 60
     bool hold = true;
+    OrderChoice order = OrderChoice::Slurm;
     HostsChoice hosts = HostsChoice::Off;
     bool hosts_mount_allowed = false; ///< the site's `hosts_mount`
     HcaChoice hca;

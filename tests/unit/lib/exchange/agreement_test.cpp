@@ -443,6 +443,59 @@ TEST(ExchangeLayout, NodeAsSoonAsOneNodeHasIt) {
     EXPECT_EQ(common_layout(reports), Layout::Pod);
 }
 
+// --- The order of the nodes ---
+
+Reports in_blocks(const Texts& blocks) {
+    auto reports = fabric_reports(static_cast<unsigned>(blocks.size()));
+    for (std::size_t i = 0; i < blocks.size(); ++i) {
+        reports[i].topology_address = blocks[i] + "." + reports[i].node;
+        reports[i].topology_pattern = "block.node";
+        reports[i].tasks = 2;
+        reports[i].gpus = static_cast<unsigned>(i) + 1;
+    }
+    return reports;
+}
+
+const Settings by_topology = [] {
+    Settings settings;
+    settings.order = OrderChoice::Topology;
+    return settings;
+}();
+
+TEST(ExchangeOrder, IsSlurmsUnlessItIsAskedFor) {
+    EXPECT_TRUE(choose_order(in_blocks({"b1", "b2", "b1"}), {}).order.empty());
+    EXPECT_EQ(choose_order(in_blocks({"b1", "b2", "b1"}), {}).why, "");
+}
+
+TEST(ExchangeOrder, HasTheNodesOfABlockInARow) {
+    const auto reports = in_blocks({"b1", "b2", "b1", "b2"});
+    const auto chosen = choose_order(reports, by_topology);
+    EXPECT_EQ(chosen.order, (std::vector<std::size_t>{0, 2, 1, 3}));
+    EXPECT_EQ(chosen.why, "by switch or block: 2 of 4 neighbours are in different ones, 4 in Slurm's order");
+    const std::vector<RankShare> shares = {{0, 1, 10}, {4, 2, 10}, {1, 3, 10}, {6, 4, 10}};
+    EXPECT_EQ(share_ranks(reports, Layout::Node, chosen.order), shares);
+    const auto outcome = agree(reports, {}, std::vector<ReachResult>(4), by_topology);
+    const std::vector<NodeOrder> places{{0, 0}, {2, 4}, {1, 2}, {3, 6}};
+    for (std::size_t i = 0; i < places.size(); ++i) {
+        EXPECT_EQ(outcome.agreements[i].order, places[i]) << i;
+    }
+}
+
+TEST(ExchangeOrder, StaysWhereSomethingElseNumbersTheTasks) {
+    auto reports = in_blocks({"b1", "b2", "b1"});
+    reports[2].keeps_order = "RANK was set before";
+    EXPECT_TRUE(choose_order(reports, by_topology).order.empty());
+    EXPECT_EQ(choose_order(reports, by_topology).why, "Slurm's stays: RANK was set before");
+    EXPECT_EQ(agree(reports, {}, std::vector<ReachResult>(3), by_topology).agreements[1].order, std::nullopt);
+}
+
+TEST(ExchangeOrder, StaysWhereThereIsNothingToGain) {
+    EXPECT_EQ(choose_order(in_blocks({"b1", "b1", "b2"}), by_topology).why,
+              "Slurm's stays: its nodes are in order, 2 of 3 neighbours are in different switches or blocks");
+    EXPECT_EQ(choose_order(fabric_reports(2), by_topology).why,
+              "Slurm's stays: it knows no switches or blocks (topology.conf)");
+}
+
 // --- The answers ---
 
 TEST(ExchangeAgreement, OfEqualNodes) {

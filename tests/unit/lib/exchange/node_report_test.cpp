@@ -119,5 +119,34 @@ TEST(ExchangeReport, TheInterfaceOfAPortInUseIsOfTheFabric) {
     EXPECT_EQ(report.active_ports, 1U);
 }
 
+TEST(ExchangeReport, SaysWhereTheNodeIsInTheNetwork) {
+    NodeFacts facts;
+    facts.environment =
+        Environment(Texts{"SLURM_TOPOLOGY_ADDR=s1.l2.n01", "SLURM_TOPOLOGY_ADDR_PATTERN=switch.switch.node"});
+    const auto report = make_report(facts, Plan(), "n01");
+    EXPECT_EQ(report.topology_address, "s1.l2.n01");
+    EXPECT_EQ(report.topology_pattern, "switch.switch.node");
+    EXPECT_EQ(report.keeps_order, "");
+}
+
+TEST(ExchangeReport, SaysWhyItsTasksKeepSlurmsRanks) {
+    const auto why = [](const Texts& environment, Layout layout = Layout::Rank) {
+        NodeFacts facts;
+        facts.environment = Environment(environment);
+        Plan plan;
+        plan.layout.layout = layout;
+        return make_report(facts, plan, "n01").keeps_order;
+    };
+    EXPECT_EQ(why({"RANK=3"}), "RANK was set before");
+    EXPECT_EQ(why({"SLURM_MPI_TYPE=pmix"}), "--mpi=pmix: MPI has the ranks of SLURM_PROCID");
+    EXPECT_EQ(why({"SLURM_MPI_TYPE=pmix"}, Layout::Node), "") << "the launchers number the ranks";
+    EXPECT_EQ(why({"SLURM_MPI_TYPE=none"}), "");
+    NodeFacts facts;
+    facts.step.distribution = "cyclic";
+    EXPECT_EQ(make_report(facts, Plan(), "n01").keeps_order, "--distribution=cyclic was asked for");
+    facts.step.heterogeneous = true;
+    EXPECT_EQ(make_report(facts, Plan(), "n01").keeps_order, "the step is heterogeneous");
+}
+
 } // namespace
 } // namespace rdma_nccl

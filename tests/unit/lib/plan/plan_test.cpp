@@ -509,6 +509,27 @@ TEST(Plan, WhatAnOuterStepSetIsRemovedForTasksThatMeetNobody) {
     EXPECT_EQ(find_variable(plan.variables, "NODE_RANK")->action, VariableAction::Unset);
 }
 
+TEST(PlanTask, ByTheNetworksOrder) {
+    auto plan = make_plan(two_nodes(), {});
+    plan.order = NodeOrder{3, 12};
+    TaskFacts task;
+    task.rank = 5;
+    task.local_rank = 1;
+    task.node_rank = 1;
+    task.task_count = 16;
+    plan.layout.layout = Layout::Rank;
+    const auto ranks = plan_task(plan, task, {});
+    EXPECT_EQ(value(ranks, "RANK"), "13");
+    EXPECT_EQ(value(ranks, "LOCAL_RANK"), "1");
+    EXPECT_EQ(value(ranks, "NODE_RANK"), "3");
+    plan.layout.layout = Layout::Node;
+    const auto launchers = plan_task(plan, task, {});
+    EXPECT_EQ(value(launchers, "PET_NODE_RANK"), "3");
+    EXPECT_EQ(value(launchers, "GROUP_RANK"), "3");
+    plan.layout.layout = Layout::Pod;
+    EXPECT_EQ(value(plan_task(plan, task, {}), "RANK"), "3");
+}
+
 TEST(PlanTask, AStepOfOneTaskKeepsWhatWasExportedForIt) {
     auto facts = two_nodes();
     facts.step.node_count = facts.step.task_count = 1;

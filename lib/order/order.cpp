@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lib/order/order.h"
+
+#include "lib/base/text.h"
+
+#include <algorithm>
+#include <map>
+#include <numeric>
+
+namespace rdma_nccl {
+
+namespace {
+
+const std::string& group_at(const std::optional<NetworkPlace>& place, std::size_t depth) {
+    static const std::string none;
+    return place && depth < place->groups.size() ? place->groups[depth] : none;
+}
+
+std::size_t depth_of(std::span<const std::optional<NetworkPlace>> places) {
+    std::size_t depth = 0;
+    for (const auto& place : places) {
+        depth = std::max(depth, place ? place->groups.size() : 0);
+    }
+    return depth;
+}
+
+/// Returns the number of each node's group up to and including `depth`, in the order of the groups' first nodes.
+std::vector<std::size_t> number_groups(std::span<const std::optional<NetworkPlace>> places,
+                                       const std::vector<std::size_t>& outer, std::size_t depth) {
+    std::map<std::pair<std::size_t, std::string_view>, std::size_t> numbers;
+    std::vector<std::size_t> groups;
+    groups.reserve(places.size());
+    for (std::size_t i = 0; i < places.size(); ++i) {
+        const auto [found, is_new] = numbers.try_emplace({outer[i], group_at(places[i], depth)}, numbers.size());
+        groups.push_back(found->second);
+    }
+    return groups;
+}
+
+} // namespace
+
+std::optional<NetworkPlace> parse_place(std::string_view address, std::string_view pattern) {
+    const auto kinds = split(pattern, '.');
+    if (kinds.size() < 2 || kinds.back() != "node") {
+        return std::nullopt;
+    }
+    NetworkPlace place;
+    for (std::size_t i = 0; i + 1 < kinds.size(); ++i) {
+        const auto [group, rest] = split_once(address, '.');
+        if (!rest || (kinds[i] != "switch" && kinds[i] != "block")) { // a position in a ring is no group
+            return std::nullopt;
+        }
+        place.groups.emplace_back(group);
+        address = *rest; // at last the node, whose name may have periods
+    }
+    const bool is_named = std::ranges::any_of(place.groups, [](const std::string& group) { return !group.empty(); });
+    return is_named && !address.empty() ? std::optional(std::move(place)) : std::nullopt;
+}
+
+std::vector<std::size_t> order_by_place(std::span<const std::optional<NetworkPlace>> places) {
+    std::vector<std::vector<std::size_t>> paths(places.size()); // numbers of groups, from the outermost one
+    std::vector<std::size_t> groups(places.size());
+    for (std::size_t depth = 0; depth < depth_of(places); ++depth) {
+        groups = number_groups(places, groups, depth);
+        for (std::size_t i = 0; i < places.size(); ++i) {
+            paths[i].push_back(groups[i]);
+        }
+    }
+    std::vector<std::size_t> order(places.size());
+    std::iota(order.begin(), order.end(), std::size_t{0});
+    std::ranges::stable_sort(
+        order, {}, [&](std::size_t node) -> const auto& { return paths[node]; });
+    return order;
+}
+
+std::size_t count_crossings(std::span<const std::optional<NetworkPlace>> places, std::span<const std::size_t> order) {
+    std::size_t crossings = 0;
+    for (std::size_t i = 0; i < order.size() && order.size() > 1; ++i) {
+        const auto& one = places[order[i]];
+        const auto& next = places[order[(i + 1) % order.size()]];
+        crossings += one == next ? 0U : 1U;
+    }
+    return crossings;
+}
+
+} // namespace rdma_nccl

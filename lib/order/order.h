@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+// The order of a step's nodes by the network, so that neighbours of a ring share a switch or block.
+#pragma once
+
+#include <cstddef>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace rdma_nccl {
+
+/// Where a node is in the network.
+struct NetworkPlace {
+    /// From the outermost one to that of the node: switches of a tree, or the block. Two nodes that are equal up to
+    /// some depth share the switch there. A node with several switches at a depth has all of them as one text.
+    std::vector<std::string> groups;
+
+    friend bool operator==(const NetworkPlace&, const NetworkPlace&) = default;
+};
+
+/// Parses SLURM_TOPOLOGY_ADDR, "spine.leaf[1-2].n07" or "b3.n07", by SLURM_TOPOLOGY_ADDR_PATTERN, "switch.switch.node"
+/// or "block.node" (srun(1)). Returns nullopt if they do not fit each other, or name no group: topology/flat.
+std::optional<NetworkPlace> parse_place(std::string_view address, std::string_view pattern);
+
+/// Returns positions in `places`: nodes of a group are beside each other, at each depth. Groups come in the order of
+/// their first node, and nodes of a group stay in their order, so the first node stays the first. Nodes without a place
+/// are a group of their own.
+std::vector<std::size_t> order_by_place(std::span<const std::optional<NetworkPlace>> places);
+
+/// Returns how many neighbours of a ring through all nodes in this order, its last and first node included, are in
+/// different innermost groups (leaf switches, blocks). 0 for fewer than two nodes.
+std::size_t count_crossings(std::span<const std::optional<NetworkPlace>> places, std::span<const std::size_t> order);
+
+} // namespace rdma_nccl
