@@ -11,6 +11,7 @@
 #include <array>
 #include <map>
 #include <set>
+#include <utility>
 
 namespace rdma_nccl {
 
@@ -29,10 +30,18 @@ std::optional<IpAddress> address_for_hosts(const NodeReport& report, const std::
     return report.addresses.empty() ? std::nullopt : std::optional(report.addresses.front().address.address);
 }
 
-HostsTable hosts_table(Reports reports, const std::optional<IpAddress>& head, const std::vector<RankShare>& shares) {
+/// Returns the position of the node with rank `at` among nodes. `order`: as OrderChosen's.
+std::size_t position(std::span<const std::size_t> order, std::size_t at) {
+    return order.empty() ? at : order[at];
+}
+
+/// In the order of the ranks: DeepSpeed counts them by the lines of its hostfile.
+HostsTable hosts_table(Reports reports, const std::optional<IpAddress>& head, const std::vector<RankShare>& shares,
+                       std::span<const std::size_t> order) {
     HostsTable hosts;
     std::map<std::string, std::size_t> by_name; // a node in two components of a heterogeneous step appears twice
-    for (std::size_t i = 0; i < reports.size(); ++i) {
+    for (std::size_t at = 0; at < reports.size(); ++at) {
+        const auto i = position(order, at);
         const auto address = i == 0 && head ? head : address_for_hosts(reports[i], head);
         const unsigned slots = shares.empty() ? reports[i].tasks : shares[i].count;
         const auto [known, is_new] = by_name.emplace(reports[i].node, hosts.size());
@@ -176,6 +185,14 @@ bool is_point_to_point(const IpPrefix& network) {
     return network.length() >= (network.address().is_ipv4() ? 31U : 127U);
 }
 
+/// True if each node's tasks follow those of the node before it, so that numbers by node order keep them together.
+bool tasks_are_in_rows(Reports reports) {
+    unsigned next = 0;
+    return std::ranges::all_of(reports, [&](const NodeReport& report) {
+        return std::exchange(next, next + report.tasks) == report.first_task;
+    });
+}
+
 /// Returns the place of each report in an order of ours; none for Slurm's.
 std::vector<NodeOrder> place_nodes(Reports reports, std::span<const std::size_t> order) {
     std::vector<NodeOrder> places(order.size());
@@ -262,6 +279,9 @@ OrderChosen choose_order(std::span<const NodeReport> reports, const Settings& se
     if (keeps != reports.end()) {
         return {{}, format_text("Slurm's stays: {}", keeps->keeps_order)};
     }
+    if (!tasks_are_in_rows(reports)) {
+        return {{}, "Slurm's stays: the tasks of a node do not follow each other (--distribution)"};
+    }
     const auto places = mapped(reports, [](const NodeReport& report) {
         return parse_place(report.topology_address, report.topology_pattern);
     });
@@ -272,13 +292,10 @@ OrderChosen choose_order(std::span<const NodeReport> reports, const Settings& se
     const auto slurms = positions_where(reports, [](const auto&) { return true; });
     const auto before = count_crossings(places, slurms);
     if (order == slurms) {
-        return {{},
-                format_text("Slurm's stays: its nodes are in order, {} of {} neighbours are in different switches or "
-                            "blocks",
-                            before, reports.size())};
+        return {{}, format_text("Slurm's stays: a ring of the nodes leaves switches or blocks {} times", before)};
     }
-    auto why = format_text("by switch or block: {} of {} neighbours are in different ones, {} in Slurm's order",
-                           count_crossings(places, order), reports.size(), before);
+    auto why = format_text("a ring of the nodes leaves switches or blocks {} times, in Slurm's order {} times",
+                           count_crossings(places, order), before);
     return {std::move(order), std::move(why)};
 }
 
@@ -290,7 +307,7 @@ std::vector<RankShare> share_ranks(std::span<const NodeReport> reports, Layout l
     std::vector<RankShare> shares(reports.size());
     unsigned total = 0;
     for (std::size_t at = 0; at < reports.size(); ++at) {
-        const auto i = order.empty() ? at : order[at];
+        const auto i = position(order, at);
         shares[i] = {total, reports[i].gpus, 0};
         total += reports[i].gpus;
     }
@@ -327,11 +344,13 @@ ExchangeOutcome agree(std::span<const NodeReport> reports, std::span<const HeadC
         common.strict_fault = fault->line();
     }
     const auto [order, order_why] = common.alone.empty() ? choose_order(reports, settings) : OrderChosen{};
-    common.order_why = order_why;
+    if (!order.empty() || given_by_user(settings, "order") || settings.verbose >= 2) {
+        outcome.order_why = order_why;
+    }
     const auto places = place_nodes(reports, order);
     const auto shares = common.alone.empty() ? share_ranks(reports, common.layout, order) : std::vector<RankShare>();
     if (settings.hosts != HostsChoice::Off) {
-        outcome.hosts = hosts_table(reports, common.head, shares);
+        outcome.hosts = hosts_table(reports, common.head, shares, order);
     }
     for (std::size_t i = 0; i < reports.size(); ++i) {
         outcome.agreements.push_back(common);

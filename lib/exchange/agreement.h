@@ -72,8 +72,9 @@ bool gpus_differ(std::span<const NodeReport> reports);
 
 struct ExchangeOutcome {
     std::vector<Agreement> agreements; ///< one for each report
-    HostsTable hosts;                  ///< empty unless requested
+    HostsTable hosts;                  ///< in the order of the ranks; empty unless requested
     std::string summary;               ///< the summary line of a step
+    std::string order_why;             ///< OrderChosen::why, where it matters to the user
     std::vector<Finding> findings;
 };
 

@@ -175,7 +175,7 @@ void fields(auto& f, Is<Agreement> auto& m) {
     f("layout", m.layout, Layout::Pod);
     f.check(m.layout != Layout::Auto);
     each(f, "alone", m.alone, "ranks", m.ranks, "left_out", m.left_out, "strict_fault", m.strict_fault, "order",
-         m.order, "order_why", m.order_why);
+         m.order);
 }
 
 void fields(auto& f, Is<Disagreement> auto& m) {

@@ -46,17 +46,19 @@ std::string keeps_order(const NodeFacts& facts, Layout layout) {
     if (facts.step.heterogeneous) {
         return "the step is heterogeneous";
     }
-    if (!facts.step.distribution.empty()) {
-        return format_text("--distribution={} was asked for", printable(facts.step.distribution, 40));
+    // srun also sets this to what it chose itself, block or cyclic; srun sees from the task numbers which it was.
+    if (facts.step.distribution.starts_with("arbitrary")) {
+        return "--distribution=arbitrary was asked for";
     }
     for (const auto* const name : {"RANK", "NODE_RANK", "GROUP_RANK", "PET_NODE_RANK"}) {
         if (environment.get_users(name)) {
             return format_text("{} was set before", name);
         }
     }
+    // Slurm removes the variable in favour of none before plugins see it (mpi_process_env(), 22.05 to 26.05).
     const auto mpi = environment.get("SLURM_MPI_TYPE").value_or("none");
     if (layout == Layout::Rank && mpi != "none") {
-        return format_text("--mpi={}: MPI has the ranks of SLURM_PROCID", printable(mpi, 40));
+        return format_text("MPI ({}) has the ranks of SLURM_PROCID; --mpi=none starts none", printable(mpi, 40));
     }
     return {};
 }

@@ -262,6 +262,9 @@ void ExchangeRounds::answer() {
     const auto outcome = agree(all, candidates_, results, settings_);
     if (settings_.verbose > 0) {
         report_(outcome.summary);
+        if (!outcome.order_why.empty()) {
+            report_("order=topology: " + outcome.order_why);
+        }
         report_findings(outcome.findings);
     }
     const auto hosts = outcome.hosts.empty() ? nullptr : share(Hosts{outcome.hosts});

@@ -82,7 +82,6 @@ void take_agreement(Plan& plan, const Agreement& agreement) {
     plan.layout.alone = agreement.alone;
     plan.ranks = agreement.ranks;
     plan.order = agreement.order;
-    plan.order_why = agreement.order_why;
 }
 
 /// Only RDMA needs locked memory, so that limit is a warning. Other low limits are notes, which end no strict step.

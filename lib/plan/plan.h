@@ -64,7 +64,6 @@ struct Agreement {
     std::vector<std::string> left_out{};       ///< ports that this node must not use: "mlx5_3:1"
     std::optional<std::string> strict_fault{}; ///< why strict forbids the step to run
     std::optional<NodeOrder> order{};          ///< absent: Slurm's
-    std::string order_why{};                   ///< of order=topology: the gain, or why Slurm's order stays
 };
 
 /// The decisions that all tasks of a node share.
@@ -83,7 +82,6 @@ struct Plan {
     SocketChoice sockets;
     std::optional<RankShare> ranks; ///< the ranks that this node starts, as agreed with the other nodes
     std::optional<NodeOrder> order; ///< as agreed; absent: Slurm's
-    std::string order_why;          ///< Agreement::order_why
     unsigned visible_gpus = 0;
     std::string visible_gpus_source;
     std::vector<Variable> variables;

@@ -124,9 +124,6 @@ std::vector<std::string> plan_lines(const Plan& plan, const Step& step, const st
                     format_count(step.node_count, "node"), format_count(plan.visible_gpus, "visible GPU"),
                     plan.visible_gpus_source.empty() ? "" : " by ", plan.visible_gpus_source),
         head_line(plan)};
-    if (!plan.order_why.empty()) {
-        lines.push_back("order: " + plan.order_why);
-    }
     append(lines, mapped(plan.fabric.ports, [](const PortChoice& port) {
                return format_text("{} port {} {}", port.hca, port.port, port.reason);
            }));

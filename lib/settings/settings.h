@@ -125,10 +125,15 @@ struct Settings {
     std::map<std::string, Given, std::less<>> given;
 };
 
+/// Returns true if the user, not the site, gave this key.
+inline bool given_by_user(const Settings& settings, std::string_view key) {
+    const auto found = settings.given.find(key);
+    return found != settings.given.end() && found->second.origin >= Origin::Environment;
+}
+
 /// Returns true if the user, not the site, asked us to act on the step.
 inline bool asked_by_user(const Settings& settings) {
-    const auto found = settings.given.find("enable");
-    return found != settings.given.end() && found->second.origin >= Origin::Environment;
+    return given_by_user(settings, "enable");
 }
 
 } // namespace rdma_nccl

@@ -451,6 +451,7 @@ Reports in_blocks(const Texts& blocks) {
         reports[i].topology_address = blocks[i] + "." + reports[i].node;
         reports[i].topology_pattern = "block.node";
         reports[i].tasks = 2;
+        reports[i].first_task = 2 * static_cast<unsigned>(i);
         reports[i].gpus = static_cast<unsigned>(i) + 1;
     }
     return reports;
@@ -471,10 +472,14 @@ TEST(ExchangeOrder, HasTheNodesOfABlockInARow) {
     const auto reports = in_blocks({"b1", "b2", "b1", "b2"});
     const auto chosen = choose_order(reports, by_topology);
     EXPECT_EQ(chosen.order, (std::vector<std::size_t>{0, 2, 1, 3}));
-    EXPECT_EQ(chosen.why, "by switch or block: 2 of 4 neighbours are in different ones, 4 in Slurm's order");
+    EXPECT_EQ(chosen.why, "a ring of the nodes leaves switches or blocks 2 times, in Slurm's order 4 times");
     const std::vector<RankShare> shares = {{0, 1, 10}, {4, 2, 10}, {1, 3, 10}, {6, 4, 10}};
     EXPECT_EQ(share_ranks(reports, Layout::Node, chosen.order), shares);
-    const auto outcome = agree(reports, {}, std::vector<ReachResult>(4), by_topology);
+    auto settings = by_topology;
+    settings.hosts = HostsChoice::File;
+    const auto outcome = agree(reports, {}, std::vector<ReachResult>(4), settings);
+    EXPECT_EQ(outcome.order_why, chosen.why);
+    EXPECT_EQ(mapped(outcome.hosts, [](const auto& host) { return host.name; }), (Texts{"n01", "n03", "n02", "n04"}));
     const std::vector<NodeOrder> places{{0, 0}, {2, 4}, {1, 2}, {3, 6}};
     for (std::size_t i = 0; i < places.size(); ++i) {
         EXPECT_EQ(outcome.agreements[i].order, places[i]) << i;
@@ -489,9 +494,38 @@ TEST(ExchangeOrder, StaysWhereSomethingElseNumbersTheTasks) {
     EXPECT_EQ(agree(reports, {}, std::vector<ReachResult>(3), by_topology).agreements[1].order, std::nullopt);
 }
 
+/// -m cyclic and -m plane. Where a node has one task, Slurm's own choice is called cyclic.
+TEST(ExchangeOrder, StaysWhereTheTasksOfANodeAreApart) {
+    auto reports = in_blocks({"b1", "b2", "b1"});
+    for (unsigned i = 0; i < reports.size(); ++i) {
+        reports[i].first_task = i;
+    }
+    EXPECT_EQ(choose_order(reports, by_topology).why,
+              "Slurm's stays: the tasks of a node do not follow each other (--distribution)");
+    for (auto& report : reports) {
+        report.tasks = 1;
+    }
+    EXPECT_EQ(choose_order(reports, by_topology).order, (std::vector<std::size_t>{0, 2, 1}));
+}
+
+TEST(ExchangeOrder, IsToldWhereItMattersToTheUser) {
+    const auto told = [](const Texts& blocks, Settings settings) {
+        return agree(in_blocks(blocks), {}, std::vector<ReachResult>(blocks.size()), settings).order_why;
+    };
+    auto settings = by_topology;
+    EXPECT_NE(told({"b1", "b2", "b1"}, settings), "") << "RANK is not SLURM_PROCID any more";
+    settings.given["order"] = {"topology", Origin::SiteFile, "/etc/rdma-nccl.conf:1"};
+    EXPECT_EQ(told({"b1", "b1", "b2"}, settings), "");
+    settings.verbose = 2;
+    EXPECT_NE(told({"b1", "b1", "b2"}, settings), "");
+    settings.verbose = 1;
+    settings.given["order"].origin = Origin::Option;
+    EXPECT_NE(told({"b1", "b1", "b2"}, settings), "");
+}
+
 TEST(ExchangeOrder, StaysWhereThereIsNothingToGain) {
     EXPECT_EQ(choose_order(in_blocks({"b1", "b1", "b2"}), by_topology).why,
-              "Slurm's stays: its nodes are in order, 2 of 3 neighbours are in different switches or blocks");
+              "Slurm's stays: a ring of the nodes leaves switches or blocks 2 times");
     EXPECT_EQ(choose_order(fabric_reports(2), by_topology).why,
               "Slurm's stays: it knows no switches or blocks (topology.conf)");
 }

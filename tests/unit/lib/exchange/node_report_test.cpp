@@ -138,12 +138,14 @@ TEST(ExchangeReport, SaysWhyItsTasksKeepSlurmsRanks) {
         return make_report(facts, plan, "n01").keeps_order;
     };
     EXPECT_EQ(why({"RANK=3"}), "RANK was set before");
-    EXPECT_EQ(why({"SLURM_MPI_TYPE=pmix"}), "--mpi=pmix: MPI has the ranks of SLURM_PROCID");
+    EXPECT_EQ(why({"SLURM_MPI_TYPE=pmix"}), "MPI (pmix) has the ranks of SLURM_PROCID; --mpi=none starts none");
     EXPECT_EQ(why({"SLURM_MPI_TYPE=pmix"}, Layout::Node), "") << "the launchers number the ranks";
     EXPECT_EQ(why({"SLURM_MPI_TYPE=none"}), "");
     NodeFacts facts;
     facts.step.distribution = "cyclic";
-    EXPECT_EQ(make_report(facts, Plan(), "n01").keeps_order, "--distribution=cyclic was asked for");
+    EXPECT_EQ(make_report(facts, Plan(), "n01").keeps_order, "") << "srun's own choice for one task per node";
+    facts.step.distribution = "arbitrary";
+    EXPECT_EQ(make_report(facts, Plan(), "n01").keeps_order, "--distribution=arbitrary was asked for");
     facts.step.heterogeneous = true;
     EXPECT_EQ(make_report(facts, Plan(), "n01").keeps_order, "the step is heterogeneous");
 }
