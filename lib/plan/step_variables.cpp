@@ -51,7 +51,8 @@ void add_torchrun(VariableList& variables, const Plan& plan, const Step& step) {
     }
     const auto* port = find_variable(variables.list(), "MASTER_PORT");
     variables.set("PET_MASTER_PORT", port->value, port->source, "as MASTER_PORT");
-    variables.set("PET_RDZV_BACKEND", "static", "layout", "ranks follow the order of Slurm's nodes");
+    variables.set("PET_RDZV_BACKEND", "static", "layout",
+                  plan.order ? "ranks follow order=topology" : "ranks follow the order of Slurm's nodes");
     variables.set("PET_RDZV_ID", step.name(), "slurm", "job and step");
 }
 
@@ -155,6 +156,9 @@ std::vector<Variable> plan_variables(Plan& plan, const NodeFacts& facts, const S
     }
     if (in_step) {
         add_jax(variables, plan);
+    }
+    if (in_step && plan.order) {
+        variables.force(node_order_variable, "topology", "exchange", "NODE_RANK does not follow SLURM_NODEID");
     }
     add_nccl(variables, plan, facts, settings);
     add_gpus(variables, plan);

@@ -28,7 +28,7 @@ std::uint32_t value_hash(std::string_view value) {
 bool is_settings_variable(std::string_view name, std::string_view value) {
     return name.starts_with("RDMA_NCCL_") && !value.empty() && name != marker_variable && name != ranks_variable &&
            name != masks_variable && name != profiles_variable && name != token_variable && name != hostfile_variable &&
-           !(name == hosts_variable && value.starts_with('/'));
+           name != node_order_variable && !(name == hosts_variable && value.starts_with('/'));
 }
 
 std::string marker_entry(std::string_view name, std::string_view value) {

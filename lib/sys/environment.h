@@ -24,6 +24,9 @@ inline constexpr std::string_view ranks_variable = "RDMA_NCCL_RANKS";
 inline constexpr std::string_view hosts_variable = "RDMA_NCCL_HOSTS";
 inline constexpr std::string_view hostfile_variable = "RDMA_NCCL_HOSTFILE";
 
+/// "topology" where RANK and NODE_RANK do not follow Slurm's numbers of tasks and nodes (order=topology).
+inline constexpr std::string_view node_order_variable = "RDMA_NCCL_NODE_ORDER";
+
 /// The CPUs that Slurm gave the tasks of this node before we bound them, from which the placement was planned: "0-15"
 /// when all tasks have the same, else one list per task, "0-1/2-3".
 inline constexpr std::string_view masks_variable = "RDMA_NCCL_CPUS";

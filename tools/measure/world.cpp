@@ -47,7 +47,11 @@ Result<IpAddress> head_address(const std::string& name) {
 }
 
 /// Returns the node of each task; an empty list if it is not known.
-std::vector<std::string> nodes_of_tasks(const Step& step, unsigned workers) {
+std::vector<std::string> nodes_of_tasks(const Environment& environment, unsigned workers) {
+    if (environment.get(node_order_variable)) { // the workers' numbers are not those of Slurm's tasks and nodes
+        return {};
+    }
+    const Step step = read_step(environment, {});
     if (step.distribution.starts_with("arbitrary")) {
         return step.arbitrary_nodes.size() == workers ? step.arbitrary_nodes : std::vector<std::string>();
     }
@@ -91,7 +95,7 @@ Result<World> find_world(const Environment& environment, std::string node, std::
     }
     world.worker = place->worker;
     world.workers = place->workers;
-    world.nodes = nodes_of_tasks(read_step(environment, {}), world.workers);
+    world.nodes = nodes_of_tasks(environment, world.workers);
     const auto local_rank = slurm_number(environment, "LOCAL_RANK");
     world.ranks = local_rank.has_value();
     world.local = local_rank ? *local_rank : slurm_number(environment, "SLURM_LOCALID").value_or(0);

@@ -509,6 +509,18 @@ TEST(Plan, WhatAnOuterStepSetIsRemovedForTasksThatMeetNobody) {
     EXPECT_EQ(find_variable(plan.variables, "NODE_RANK")->action, VariableAction::Unset);
 }
 
+TEST(Plan, ProgramsLearnOfTheNetworksOrder) {
+    Coordination coordination;
+    coordination.agreement = Agreement();
+    EXPECT_EQ(
+        value(complete_plan(make_plan(two_nodes(), {}), two_nodes(), {}, coordination).variables, node_order_variable),
+        "(none)");
+    coordination.agreement->order = NodeOrder{1, 4};
+    EXPECT_EQ(
+        value(complete_plan(make_plan(two_nodes(), {}), two_nodes(), {}, coordination).variables, node_order_variable),
+        "topology");
+}
+
 TEST(PlanTask, ByTheNetworksOrder) {
     auto plan = make_plan(two_nodes(), {});
     plan.order = NodeOrder{3, 12};

@@ -81,6 +81,8 @@ TEST(FindWorld, TheNodeOfEachWorker) {
     step.back() = "SLURM_DISTRIBUTION=arbitrary";
     step.emplace_back("SLURM_ARBITRARY_NODELIST=n02,n01,n01,n01");
     EXPECT_EQ(world_from(step)->name_of(0), "n02");
+    step.emplace_back("RDMA_NCCL_NODE_ORDER=topology");
+    EXPECT_EQ(world_from(step)->name_of(0), "member 0") << "Slurm's lists do not tell";
     const auto launchers = world_from(with_meeting({"NODE_RANK=0", "NNODES=2", "SLURM_STEP_NODELIST=n[01-02]"}));
     EXPECT_EQ(launchers->nodes, (std::vector<std::string>{"n01", "n02"}));
 }
