@@ -27,6 +27,7 @@ class Plugstack:
 @dataclass(frozen=True)
 class SlurmOptions:
     extra_lines: list[str]  # of slurm.conf
+    topology: list[str]  # lines of topology.conf
     real_cpus: bool  # nodes with the CPUs that there are, not those of the emulated machine
     names: bool  # every machine resolves the names of all
 
@@ -42,6 +43,8 @@ def write_configuration(state: State, cluster: Cluster, plugstack: Plugstack, op
     for name in ("log", "run", "spool", "slurmctld", "root", "bin", "lib", "home", "etc/plugstack.conf.d"):
         state.make(name)
     state.text("etc/slurm.conf", _slurm_conf(state, cluster, options))
+    if options.topology:
+        state.text("etc/topology.conf", "".join(line + "\n" for line in options.topology))
     state.text("etc/gres.conf", "".join(_gres_line(node) for node in cluster.nodes))
     state.text("etc/cgroup.conf", "CgroupPlugin=cgroup/v1\n")  # none is used; without this slurmd looks for one
     state.text("etc/plugstack.conf", _plugstack_conf(state, plugstack))

@@ -10,8 +10,9 @@ import shutil
 import subprocess
 import time
 
-from cluster_test import BUILD, CLUSTER, CONTRACT, PYTHON, ClusterTest, main, show
+from cluster_test import BUILD, CHECKOUT, CLUSTER, CONTRACT, PYTHON, TIME_LIMIT, ClusterTest, main, show
 
+MOVE = os.path.join(CHECKOUT, "tests", "data", "move-traffic")
 SUMMARY = re.compile(r"(?m)^rdma-nccl: (\w+) layout, (\d+) tasks? on (\d+) nodes?(?:, (\d+) ranks?)?, head (\w+) \((.*):(\d+)\), (.*)$")
 
 # Prints whether the port after MASTER_PORT's block, and those in it, are bound on this host: what holds them is not us.
@@ -523,6 +524,100 @@ class Trouble(ExchangeTest):
         output, messages = self.step("srun", "-N3", "--ntasks-per-node=1", "--rdma-nccl=layout=rank,exchange=off", "bash", "-c", "echo $MASTER_ADDR")
         self.assertEqual(output.split(), ["10.0.60.3"] * 3)
         self.assertRegex(messages, r"\Ardma-nccl: n01: rank layout, 3 tasks on 3 nodes, head n01 \(10\.0\.60\.3:\d+\), .*\n\Z")
+
+
+class Topology(ExchangeTest):
+    """Two leaf switches, whose nodes have names in turn: s1 has n01 and n03, s2 has n02 and n04."""
+
+    arguments = ["--nodes", "4", "--gpus", "1,2,1,1", "--slurm-conf", "TopologyPlugin=topology/tree",
+                 "--topology", "SwitchName=s1 Nodes=n01,n03", "--topology", "SwitchName=s2 Nodes=n02,n04",
+                 "--topology", "SwitchName=spine Switches=s[1-2]"]
+    by_topology = "--rdma-nccl=order=topology"
+    changed = "rdma-nccl: order=topology: a ring of the nodes leaves switches or blocks 2 times, in Slurm's order 4 times\n"
+
+    def ranks_of(self, *command: str, **variables: str) -> tuple[list[str], str]:
+        """Each task's host, RANK, NODE_RANK and SLURM_PROCID, by RANK; and the messages."""
+        output, messages = self.step(*command, *show("RANK", "NODE_RANK", "SLURM_PROCID", "MASTER_ADDR"), **variables)
+        lines = self.ranks(output)
+        self.assertEqual({line["MASTER_ADDR"] for line in lines}, {"25.11.128.2"}, "n01, where RANK and SLURM_PROCID are 0")
+        return [f"{line['HOST']} {line['RANK']} {line['NODE_RANK']} {line['SLURM_PROCID']}" for line in lines], messages
+
+    def test_slurm_says_where_nodes_are(self):
+        output, _ = self.step("srun", "-N4", "bash", "-c", "echo $SLURM_TOPOLOGY_ADDR $SLURM_TOPOLOGY_ADDR_PATTERN")
+        self.assertEqual(sorted(output.splitlines()), [f"spine.{place} switch.switch.node" for place in ("s1.n01", "s1.n03", "s2.n02", "s2.n04")])
+
+    def test_ranks_of_a_switch_are_in_a_row(self):
+        wanted = ["n01 0 0 0", "n01 1 0 1", "n03 2 1 4", "n03 3 1 5", "n02 4 2 2", "n02 5 2 3", "n04 6 3 6", "n04 7 3 7"]
+        found, messages = self.ranks_of("srun", "-N4", "--ntasks-per-node=2", self.by_topology)
+        self.assertEqual(found, wanted)
+        self.assertIn(self.changed, messages)
+        found, messages = self.ranks_of("srun", "-N4", "--ntasks-per-node=2", "--rdma-nccl=order=slurm")
+        self.assertEqual(found, [f"n0{i // 2 + 1} {i} {i // 2} {i}" for i in range(8)])
+        self.assertNotIn("order=", messages)
+
+    def test_slurms_own_choice_of_a_distribution_does_not_count_as_the_users(self):
+        """In a job of salloc, srun exports the distribution that it chose: cyclic for one task per node."""
+        step = ["salloc", "-Q", "-N4", "srun", "--rdma-nccl=layout=rank,order=topology"]
+        self.assertIn("cyclic", self.good(*step, *show("SLURM_DISTRIBUTION")))
+        found, messages = self.ranks_of(*step)
+        self.assertEqual(found, ["n01 0 0 0", "n03 1 1 2", "n02 2 2 1", "n04 3 3 3"])
+        self.assertIn(self.changed, messages)
+
+    def test_slurms_order_stays_where_something_else_numbers_the_tasks(self):
+        both = ["srun", "-N4", "--ntasks-per-node=2", self.by_topology]
+        stays = "order=topology: Slurm's stays: "
+        found, messages = self.ranks_of(*both, "-m", "cyclic")
+        self.assertEqual(found, [f"n0{i % 4 + 1} {i} {i % 4} {i}" for i in range(8)])
+        self.assertIn(f"{stays}the tasks of a node do not follow each other (--distribution)\n", messages)
+        hostfile = self.file("hostfile", "n02", "n01", "n04", "n03")
+        output, messages = self.step("srun", "-m", "arbitrary", "-n4", "--rdma-nccl=layout=rank,order=topology",
+                                     *show("RANK", "SLURM_PROCID"), SLURM_HOSTFILE=hostfile)
+        self.assertEqual([line["HOST"] for line in self.ranks(output)], ["n02", "n01", "n04", "n03"])
+        self.assertIn(f"{stays}--distribution=arbitrary was asked for\n", messages)
+        found, messages = self.ranks_of(*both, "--mpi=pmi2")
+        self.assertEqual(found, [f"n0{i // 2 + 1} {i} {i // 2} {i}" for i in range(8)])
+        self.assertIn(f"{stays}MPI (pmi2) has the ranks of SLURM_PROCID; --mpi=none starts none\n", messages)
+        _, messages = self.ranks_of("srun", "-N2", "-w", "n01,n03", self.by_topology)
+        self.assertIn(f"{stays}a ring of the nodes leaves switches or blocks 0 times\n", messages)
+
+    def test_launchers_number_their_ranks_by_it(self):
+        """Nodes with 1, 2, 1 and 1 GPUs."""
+        step = ["srun", "-N4", "--ntasks-per-node=1", "--rdma-nccl=order=topology,hosts=file"]
+        output, _ = self.step(*step, "bash", "-c", "echo $(hostname) $RDMA_NCCL_RANKS $PET_NODE_RANK $PET_RDZV_CONF; "
+                              "[ $SLURM_PROCID != 3 ] || cat $RDMA_NCCL_HOSTFILE")
+        self.assertEqual(sorted(line for line in output.splitlines() if "slots" not in line),
+                         ["n01 0:1:5 0 is_host=1", "n02 2:2:5 2", "n03 1:1:5 1", "n04 4:1:5 3"])
+        self.assertEqual([line for line in output.splitlines() if "slots" in line],
+                         ["n01 slots=1", "n03 slots=1", "n02 slots=2", "n04 slots=1"])
+        output, _ = self.step(*step, "rdma-nccl", "run", "--", *show("RANK"))
+        hosts = [line["HOST"] for line in self.ranks(re.sub(r"(?m)^\[[^]]*\] ?", "", output))]
+        self.assertEqual(hosts, ["n01", "n03", "n02", "n02", "n04"])
+        output, _ = self.step(*step, "rdma-nccl", "run", "pi")
+        self.assertRegex(output, r"from 5 ranks on 4 nodes \(n01: 1, n02: 2, n03: 1, n04: 1\)")
+
+    def test_explain_tells_the_order(self):
+        output, _ = self.step("srun", "-N4", "--ntasks-per-node=1", "--rdma-nccl=layout=rank,order=topology", "bash", "-c",
+                              "[ $SLURM_PROCID != 2 ] || rdma-nccl explain")
+        self.assertRegex(output, r"(?m)^  order of nodes: topology \(SLURM_TOPOLOGY_ADDR is spine\.s1\.n03\)$")
+        self.assertIn("\n  RANK=1  [plugin: set for this step]\n", output)
+        before = self.cluster.run("salloc", "-Q", "-N4", "rdma-nccl", "explain", "--set", "order=topology")
+        self.assertIn("  order of nodes: Slurm's (when a step starts", before.stdout)
+
+    def test_the_verdict_names_the_right_nodes(self):
+        shared = os.path.join(self.cluster.dir, "home/alice")
+        wait = f"touch {shared}/started.$SLURM_PROCID; until [ -e {shared}/go ]; do sleep 0.05; done"
+        step = self.start("srun", "-N4", "--rdma-nccl=layout=rank,order=topology,verify=full", "bash", "-c", wait)
+        deadline = time.monotonic() + TIME_LIMIT
+        while not all(os.path.exists(f"{shared}/started.{task}") for task in range(4)):
+            self.assertLess(time.monotonic(), deadline)
+            time.sleep(0.05)
+        for node in range(1, 5):
+            self.good(MOVE, f"{self.cluster.dir}/root", "eth1", f"{node}000000000", f"{node}000000000", user="root", node=f"n0{node}")
+        self.file("home/alice/go")
+        _, messages = step.communicate(timeout=TIME_LIMIT)
+        self.assertIn(self.changed, messages)
+        for node in range(1, 5):
+            self.assertRegex(messages, rf"(?m)^rdma-nccl: n0{node} +{node}.00 GB +{node}.00 GB +NOT USED")
 
 
 class MixedVersions(ExchangeTest):
