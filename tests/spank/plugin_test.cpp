@@ -3,6 +3,8 @@
 
 #include "lib/base/forked_worker.h"
 #include "lib/base/text.h"
+#include "lib/exchange/client.h"
+#include "lib/exchange/server.h"
 #include "lib/net/tcp.h"
 #include "lib/slurm/step.h"
 #include "lib/sys/environment.h"
@@ -19,10 +21,12 @@
 #include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <future>
 #include <gtest/gtest.h>
 #include <linux/filter.h>
 #include <linux/netlink.h>
 #include <linux/seccomp.h>
+#include <mutex>
 #include <sched.h>
 #include <sstream>
 #include <string>
@@ -777,6 +781,122 @@ TEST_F(PluginTest, AnExchangeThatCannotBeReached) {
             << slurm.messages();
         EXPECT_EQ(slurm.tasks().at(0).result, 0);
     }
+}
+
+/// Four nodes, of which n01 and n03 are in a block. The plugin runs on n02; the test has srun's side and the other
+/// nodes.
+class NodeOrderTest : public PluginTest {
+protected:
+    NodeOrderTest() {
+        slurm.plugin_arguments.pop_back(); // exchange=off
+        slurm.step.nodes = {"n01", "n02", "n03", "n04"};
+        slurm.step.node_count = 4;
+        slurm.step.node_id = 1;
+        slurm.step.task_count = 8;
+        slurm.step.global_ids = {2, 3};
+        slurm.step.layout = {0, 0, 1, 1, 2, 2, 3, 3};
+        auto& environment = slurm.step.environment;
+        environment["SLURM_STEP_NODELIST"] = "n[01-04]";
+        environment["SLURM_STEP_NUM_NODES"] = "4";
+        environment["SLURM_STEP_NUM_TASKS"] = "8";
+        environment["SLURM_STEP_TASKS_PER_NODE"] = "2(x4)";
+        environment["SLURM_TOPOLOGY_ADDR"] = "b2.n02";
+        environment["SLURM_TOPOLOGY_ADDR_PATTERN"] = "block.node";
+    }
+
+    /// RANK of both tasks, and what srun prints.
+    std::string ranks(const char* option = "order=topology") {
+        const auto key = random_key().value();
+        auto server = ExchangeServer::open(std::nullopt, 30, key).value();
+        auto endpoint = server.endpoint();
+        endpoint.addresses = {*IpAddress::parse("127.0.0.1")};
+        std::mutex mutex;
+        told.clear();
+        const auto tell = [&](std::string_view line) {
+            const std::lock_guard lock(mutex);
+            told += std::string(line) + "\n";
+        };
+        ExchangeStep step;
+        step.settings.order = OrderChoice::Topology;
+        step.settings.given["order"] = {"topology", Origin::Option, "--rdma-nccl"};
+        step.node_count = 4;
+        for (unsigned node = 0; node < 4; ++node) {
+            step.nodes.push_back({slurm.step.nodes[node], 2, 2 * node, 2 * node, 0});
+        }
+        EXPECT_TRUE(server.start([&] { return step; }, tell));
+        slurm.step.environment["SLURM_RDMA_NCCL_KEY"] = key_text(key);
+        slurm.step.environment["SLURM_RDMA_NCCL_EXCHANGE"] = write_endpoint(endpoint);
+        std::vector<std::future<void>> others;
+        for (const unsigned node : {0U, 2U, 3U}) {
+            others.push_back(std::async(std::launch::async, [&, node] { take_part(endpoint, key, node); }));
+        }
+        slurm.slurmstepd(option);
+        for (auto& other : others) {
+            other.get();
+        }
+        (void)server.finish(std::chrono::milliseconds(0));
+        return value(0, "RANK") + " " + value(1, "RANK");
+    }
+
+    std::string others_pattern = "block.node";
+    std::string told;
+
+private:
+    void take_part(const ExchangeEndpoint& endpoint, const Key& key, unsigned node) const {
+        const auto deadline = ExchangeClient::Clock::now() + std::chrono::seconds(30);
+        NodeReport report;
+        report.node = slurm.step.nodes[node];
+        report.job_id = slurm.step.job_id;
+        report.tasks = 2;
+        report.first_task = 2 * node;
+        report.topology_address = (node == 2 || node == 0 ? "b1." : "b2.") + report.node;
+        report.topology_pattern = others_pattern;
+        auto client = ExchangeClient::connect(endpoint, key, most_from_server, deadline, deadline);
+        ASSERT_TRUE(client) << client.error().message;
+        const auto answer = client->agree(report, std::nullopt, deadline);
+        ASSERT_TRUE(answer) << answer.error().message;
+        EXPECT_TRUE(std::holds_alternative<ExchangeAnswer>(*answer));
+    }
+};
+
+TEST_F(NodeOrderTest, RanksGoByBlock) {
+    EXPECT_EQ(ranks(), "4 5");
+    EXPECT_EQ(value(0, "NODE_RANK"), "2");
+    EXPECT_EQ(value(0, "LOCAL_RANK"), "0");
+    EXPECT_EQ(value(0, "SLURM_PROCID"), "2");
+    EXPECT_EQ(value(0, "RDMA_NCCL_NODE_ORDER"), "topology");
+    EXPECT_NE(told.find("order=topology: a ring of the nodes leaves switches or blocks 2 times"), std::string::npos)
+        << told;
+}
+
+TEST_F(NodeOrderTest, ANodeThatSlurmDoesNotPlaceIsInNoOthersBlock) {
+    slurm.step.environment.erase("SLURM_TOPOLOGY_ADDR");
+    EXPECT_EQ(ranks(), "4 5");
+}
+
+TEST_F(NodeOrderTest, WhatSrunChoseItselfIsNoWishOfTheUsers) {
+    slurm.step.environment["SLURM_DISTRIBUTION"] = "block";
+    EXPECT_EQ(ranks(), "4 5");
+}
+
+TEST_F(NodeOrderTest, SlurmsStaysWhereTheUserOrMpiNumbersTheTasks) {
+    slurm.step.environment["SLURM_DISTRIBUTION"] = "arbitrary";
+    EXPECT_EQ(ranks(), "2 3");
+    EXPECT_EQ(value(0, "RDMA_NCCL_NODE_ORDER"), "(unset)");
+    EXPECT_NE(told.find("Slurm's stays: --distribution=arbitrary was asked for"), std::string::npos) << told;
+    slurm.step.environment.erase("SLURM_DISTRIBUTION");
+    slurm.step.environment["SLURM_MPI_TYPE"] = "pmix_v4";
+    EXPECT_EQ(ranks(), "2 3");
+    EXPECT_NE(told.find("Slurm's stays: MPI (pmix_v4) has the ranks of SLURM_PROCID"), std::string::npos) << told;
+    EXPECT_EQ(ranks("order=topology,layout=node"), "(unset) (unset)");
+    EXPECT_EQ(value(0, "PET_NODE_RANK"), "2") << "the launchers number the ranks";
+}
+
+TEST_F(NodeOrderTest, SlurmsStaysWhereItTellsNoSwitchOrBlock) {
+    slurm.step.environment["SLURM_TOPOLOGY_ADDR"] = "ring1:7.n02";
+    slurm.step.environment["SLURM_TOPOLOGY_ADDR_PATTERN"] = others_pattern = "ring:position.node";
+    EXPECT_EQ(ranks(), "2 3");
+    EXPECT_NE(told.find("Slurm's stays: it knows no switches or blocks (topology.conf)"), std::string::npos) << told;
 }
 
 // Ports of the step's node are bound while it runs, and a busy one is said where it cannot be another.
