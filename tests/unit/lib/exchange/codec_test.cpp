@@ -59,6 +59,9 @@ NodeReport full_report() {
     report.block = PortBlock{29400, std::nullopt, "slurm", "of SLURM_STEP_RESV_PORTS", {}};
     report.listener = 65535;
     report.warnings = {"locked memory is limited", "", "mlx5_3 is down"};
+    report.topology_address = "spine.s[1-2].n01";
+    report.topology_pattern = "switch.switch.node";
+    report.keeps_order = "RANK was set before";
     report.release = own_release();
     return report;
 }
@@ -86,6 +89,9 @@ void expect_equal(const NodeReport& a, const NodeReport& b) {
     EXPECT_EQ(a.block, b.block);
     EXPECT_EQ(a.listener, b.listener);
     EXPECT_EQ(a.warnings, b.warnings);
+    EXPECT_EQ(a.topology_address, b.topology_address);
+    EXPECT_EQ(a.topology_pattern, b.topology_pattern);
+    EXPECT_EQ(a.keeps_order, b.keeps_order);
 }
 
 TEST(ExchangeMessage, ReportsSurvive) {
@@ -196,6 +202,7 @@ TEST(ExchangeMessage, AgreementsSurvive) {
             agreement.ranks = RankShare{4, 2, 7};
             agreement.left_out = {"mlx5_3:1", "mlx5_4:2"};
             agreement.strict_fault = "n[02-03]: 7 HCA ports in use";
+            agreement.order = NodeOrder{3, 24};
         }
         const auto again = through(agreement);
         EXPECT_EQ(again.head_node, agreement.head_node);
@@ -207,6 +214,7 @@ TEST(ExchangeMessage, AgreementsSurvive) {
         EXPECT_EQ(again.ranks, agreement.ranks);
         EXPECT_EQ(again.left_out, agreement.left_out);
         EXPECT_EQ(again.strict_fault, agreement.strict_fault);
+        EXPECT_EQ(again.order, agreement.order);
     }
 }
 

@@ -55,6 +55,8 @@ TEST(NetworkOrder, LeavesOfOneNameBelowOtherSwitchesAreDifferent) {
     const Places places{at("s1.l"), at("s2.l"), at("s1.l")};
     EXPECT_EQ(order_by_place(places), (Order{0, 2, 1}));
     EXPECT_EQ(count_crossings(places, as_given(3)), 2U);
+    const Places elsewhere_first{at("s1.x"), at("s2.l"), at("s1.k"), at("s1.l")};
+    EXPECT_EQ(order_by_place(elsewhere_first), (Order{0, 2, 3, 1}));
 }
 
 TEST(NetworkOrder, NodesWithoutAPlaceAreAGroup) {

@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+// Where nodes say that they are in the network: SLURM_TOPOLOGY_ADDR and its pattern, a node each line. Whatever they
+// say, all nodes have one number each, the first node stays the first, and a ring leaves no more switches than in the
+// order given.
+#include "lib/base/text.h"
+#include "lib/order/order.h"
+#include "tests/fuzz/check.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <numeric>
+
+using namespace rdma_nccl;
+using fuzz::require;
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+    constexpr std::size_t most_nodes = 64;
+    const std::string_view input(reinterpret_cast<const char*>(data), size);
+    std::vector<std::optional<NetworkPlace>> places;
+    for (const auto line : split(input, '\n')) {
+        const auto [address, pattern] = split_once(line, ' ');
+        places.push_back(parse_place(address, pattern.value_or("")));
+        require(!places.back() || !places.back()->groups.empty(), "a place in some group", line);
+        if (places.size() == most_nodes) {
+            break;
+        }
+    }
+    std::vector<std::size_t> given(places.size());
+    std::iota(given.begin(), given.end(), std::size_t{0});
+    const auto order = order_by_place(places);
+    auto sorted = order;
+    std::ranges::sort(sorted);
+    require(sorted == given, "each node once", input);
+    require(order.front() == 0, "the first node stays the first", input);
+    require(count_crossings(places, order) <= count_crossings(places, given), "no worse than before", input);
+    return 0;
+}
