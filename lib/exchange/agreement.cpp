@@ -275,28 +275,37 @@ OrderChosen choose_order(std::span<const NodeReport> reports, const Settings& se
     if (settings.order == OrderChoice::Slurm) {
         return {};
     }
+    const auto stays = [](std::string_view why) { return OrderChosen{{}, format_text("Slurm's stays: {}", why)}; };
+    if (const auto& alone = reports.front().alone; !alone.empty()) {
+        return stays(printable(alone, 55));
+    }
     const auto keeps = std::ranges::find_if(reports, [](const auto& report) { return !report.keeps_order.empty(); });
     if (keeps != reports.end()) {
-        return {{}, format_text("Slurm's stays: {}", keeps->keeps_order)};
+        return stays(printable(format_text("{}: {}", keeps->node, keeps->keeps_order), 55));
+    }
+    const auto mpi = std::ranges::find_if(reports, [](const auto& report) { return !report.mpi.empty(); });
+    if (mpi != reports.end() && common_layout(reports) == Layout::Rank) {
+        return stays(format_text("MPI ({}) numbers the ranks: give --mpi=none", printable(mpi->mpi, 14)));
     }
     if (!tasks_are_in_rows(reports)) {
-        return {{}, "Slurm's stays: the tasks of a node do not follow each other (--distribution)"};
+        return stays("a node's tasks are not in a row: give --distribution=block");
     }
     const auto places = mapped(reports, [](const NodeReport& report) {
-        return parse_place(report.topology_address, report.topology_pattern);
+        return parse_place(report.topology_address, report.topology_pattern, report.node);
     });
     if (std::ranges::none_of(places, [](const auto& place) { return place.has_value(); })) {
-        return {{}, "Slurm's stays: it knows no switches or blocks (topology.conf)"};
+        return stays("SLURM_TOPOLOGY_ADDR names no switch or block");
     }
     auto order = order_by_place(places);
     const auto slurms = positions_where(reports, [](const auto&) { return true; });
-    const auto before = count_crossings(places, slurms);
     if (order == slurms) {
-        return {{}, format_text("Slurm's stays: a ring of the nodes leaves switches or blocks {} times", before)};
+        return stays("a ring leaves switches or blocks as seldom as it can");
     }
-    auto why = format_text("a ring of the nodes leaves switches or blocks {} times, in Slurm's order {} times",
-                           count_crossings(places, order), before);
-    return {std::move(order), std::move(why)};
+    const auto before = count_crossings(places, slurms);
+    const auto after = count_crossings(places, order);
+    const auto [fewer, former] = std::ranges::mismatch(after, before); // the outermost switches that gain
+    return {std::move(order),
+            format_text("a ring of nodes leaves its switches or blocks {} times, not {}", *fewer, *former)};
 }
 
 std::vector<RankShare> share_ranks(std::span<const NodeReport> reports, Layout layout,
@@ -343,7 +352,7 @@ ExchangeOutcome agree(std::span<const NodeReport> reports, std::span<const HeadC
     if (settings.strict && fault != outcome.findings.end()) {
         common.strict_fault = fault->line();
     }
-    const auto [order, order_why] = common.alone.empty() ? choose_order(reports, settings) : OrderChosen{};
+    const auto [order, order_why] = choose_order(reports, settings);
     if (!order.empty() || given_by_user(settings, "order") || settings.verbose >= 2) {
         outcome.order_why = order_why;
     }

@@ -96,7 +96,10 @@ struct NodeReport {
     std::vector<std::string> warnings; ///< warnings of the node's plan
     std::string topology_address{};    ///< SLURM_TOPOLOGY_ADDR; empty: unknown
     std::string topology_pattern{};    ///< SLURM_TOPOLOGY_ADDR_PATTERN
-    std::string keeps_order{};         ///< why its tasks must have the ranks that Slurm gave them; empty: they need not
+    std::string mpi{};                 ///< SLURM_MPI_TYPE; empty: none
+    /// Why its tasks must have the ranks that Slurm gave them; empty: they need not. A node that does not say cannot
+    /// take others (a release before `order`).
+    std::string keeps_order = "its rdma-nccl is too old: upgrade it";
 };
 
 /// Makes a node's report from its facts and the plan that it made on its own. `node`: its name in Slurm. The caller

@@ -41,7 +41,7 @@ bool is_of_fabric(const Fabric& fabric, const FabricChoice& choice, const std::s
 }
 
 /// Returns why the tasks must have Slurm's ranks: something other than our variables numbers them.
-std::string keeps_order(const NodeFacts& facts, Layout layout) {
+std::string keeps_order(const NodeFacts& facts) {
     const auto& environment = facts.environment;
     if (facts.step.heterogeneous) {
         return "the step is heterogeneous";
@@ -52,13 +52,8 @@ std::string keeps_order(const NodeFacts& facts, Layout layout) {
     }
     for (const auto* const name : {"RANK", "NODE_RANK", "GROUP_RANK", "PET_NODE_RANK"}) {
         if (environment.get_users(name)) {
-            return format_text("{} was set before", name);
+            return format_text("{} was set before: unset it", name);
         }
-    }
-    // Slurm removes the variable in favour of none before plugins see it (mpi_process_env(), 22.05 to 26.05).
-    const auto mpi = environment.get("SLURM_MPI_TYPE").value_or("none");
-    if (layout == Layout::Rank && mpi != "none") {
-        return format_text("MPI ({}) has the ranks of SLURM_PROCID; --mpi=none starts none", printable(mpi, 40));
     }
     return {};
 }
@@ -99,7 +94,10 @@ NodeReport make_report(const NodeFacts& facts, const Plan& plan, std::string nod
     report.warnings = plan.warnings;
     report.topology_address = facts.environment.get("SLURM_TOPOLOGY_ADDR").value_or("");
     report.topology_pattern = facts.environment.get("SLURM_TOPOLOGY_ADDR_PATTERN").value_or("");
-    report.keeps_order = keeps_order(facts, plan.layout.layout);
+    // Slurm removes the variable in favour of none before plugins see it (mpi_process_env(), 22.05 to 26.05).
+    const auto mpi = facts.environment.get("SLURM_MPI_TYPE").value_or("none");
+    report.mpi = mpi == "none" ? "" : mpi;
+    report.keeps_order = keeps_order(facts);
     return report;
 }
 

@@ -37,9 +37,22 @@ std::vector<std::size_t> number_groups(std::span<const std::optional<NetworkPlac
     return groups;
 }
 
+/// Returns the numbers of each node's groups, from the outermost one.
+std::vector<std::vector<std::size_t>> number_paths(std::span<const std::optional<NetworkPlace>> places) {
+    std::vector<std::vector<std::size_t>> paths(places.size());
+    std::vector<std::size_t> groups(places.size());
+    for (std::size_t depth = 0; depth < depth_of(places); ++depth) {
+        groups = number_groups(places, groups, depth);
+        for (std::size_t i = 0; i < places.size(); ++i) {
+            paths[i].push_back(groups[i]);
+        }
+    }
+    return paths;
+}
+
 } // namespace
 
-std::optional<NetworkPlace> parse_place(std::string_view address, std::string_view pattern) {
+std::optional<NetworkPlace> parse_place(std::string_view address, std::string_view pattern, std::string_view node) {
     const auto kinds = split(pattern, '.');
     if (kinds.size() < 2 || kinds.back() != "node") {
         return std::nullopt;
@@ -51,34 +64,32 @@ std::optional<NetworkPlace> parse_place(std::string_view address, std::string_vi
             return std::nullopt;
         }
         place.groups.emplace_back(group);
-        address = *rest; // at last the node, whose name may have periods
+        address = *rest;
     }
     const bool is_named = std::ranges::any_of(place.groups, [](const std::string& group) { return !group.empty(); });
-    return is_named && !address.empty() ? std::optional(std::move(place)) : std::nullopt;
+    return is_named && address == node ? std::optional(std::move(place)) : std::nullopt;
 }
 
 std::vector<std::size_t> order_by_place(std::span<const std::optional<NetworkPlace>> places) {
-    std::vector<std::vector<std::size_t>> paths(places.size()); // numbers of groups, from the outermost one
-    std::vector<std::size_t> groups(places.size());
-    for (std::size_t depth = 0; depth < depth_of(places); ++depth) {
-        groups = number_groups(places, groups, depth);
-        for (std::size_t i = 0; i < places.size(); ++i) {
-            paths[i].push_back(groups[i]);
-        }
-    }
-    std::vector<std::size_t> order(places.size());
-    std::iota(order.begin(), order.end(), std::size_t{0});
+    std::vector<std::size_t> given(places.size());
+    std::iota(given.begin(), given.end(), std::size_t{0});
+    const auto paths = number_paths(places);
+    auto order = given;
     std::ranges::stable_sort(
         order, {}, [&](std::size_t node) -> const auto& { return paths[node]; });
-    return order;
+    return count_crossings(places, order) == count_crossings(places, given) ? given : order;
 }
 
-std::size_t count_crossings(std::span<const std::optional<NetworkPlace>> places, std::span<const std::size_t> order) {
-    std::size_t crossings = 0;
-    for (std::size_t i = 0; i < order.size() && order.size() > 1; ++i) {
-        const auto& one = places[order[i]];
-        const auto& next = places[order[(i + 1) % order.size()]];
-        crossings += one == next ? 0U : 1U;
+std::vector<std::size_t> count_crossings(std::span<const std::optional<NetworkPlace>> places,
+                                         std::span<const std::size_t> order) {
+    const auto paths = number_paths(places);
+    std::vector<std::size_t> crossings(depth_of(places));
+    for (std::size_t i = 0; i < order.size(); ++i) {
+        const auto& one = paths[order[i]];
+        const auto& next = paths[order[(i + 1) % order.size()]];
+        for (std::size_t depth = 0; depth < crossings.size(); ++depth) {
+            crossings[depth] += one[depth] == next[depth] ? 0U : 1U;
+        }
     }
     return crossings;
 }

@@ -21,16 +21,18 @@ struct NetworkPlace {
 };
 
 /// Parses SLURM_TOPOLOGY_ADDR, "spine.leaf[1-2].n07" or "b3.n07", by SLURM_TOPOLOGY_ADDR_PATTERN, "switch.switch.node"
-/// or "block.node" (srun(1)). Returns nullopt if they do not fit each other, or name no group: topology/flat.
-std::optional<NetworkPlace> parse_place(std::string_view address, std::string_view pattern);
+/// or "block.node" (srun(1)). `node`: its name in Slurm. Returns nullopt if they do not fit each other, as where a name
+/// of a switch has a period, or if they name no group: topology/flat.
+std::optional<NetworkPlace> parse_place(std::string_view address, std::string_view pattern, std::string_view node);
 
 /// Returns positions in `places`: nodes of a group are beside each other, at each depth. Groups come in the order of
 /// their first node, and nodes of a group stay in their order, so the first node stays the first. Nodes without a place
-/// are a group of their own.
+/// are a group of their own. The order given stays if a ring crosses as seldom in it.
 std::vector<std::size_t> order_by_place(std::span<const std::optional<NetworkPlace>> places);
 
-/// Returns how many neighbours of a ring through all nodes in this order, its last and first node included, are in
-/// different innermost groups (leaf switches, blocks). 0 for fewer than two nodes.
-std::size_t count_crossings(std::span<const std::optional<NetworkPlace>> places, std::span<const std::size_t> order);
+/// Returns for each depth, from the outermost one, how many neighbours of a ring through all nodes in this order, its
+/// last and first node included, are in different groups. Of all orders that of order_by_place() has the least.
+std::vector<std::size_t> count_crossings(std::span<const std::optional<NetworkPlace>> places,
+                                         std::span<const std::size_t> order);
 
 } // namespace rdma_nccl

@@ -449,7 +449,8 @@ Reports in_blocks(const Texts& blocks) {
     auto reports = fabric_reports(static_cast<unsigned>(blocks.size()));
     for (std::size_t i = 0; i < blocks.size(); ++i) {
         reports[i].topology_address = blocks[i] + "." + reports[i].node;
-        reports[i].topology_pattern = "block.node";
+        reports[i].topology_pattern = blocks[i].find('.') == std::string::npos ? "block.node" : "switch.switch.node";
+        reports[i].keeps_order = "";
         reports[i].tasks = 2;
         reports[i].first_task = 2 * static_cast<unsigned>(i);
         reports[i].gpus = static_cast<unsigned>(i) + 1;
@@ -472,7 +473,7 @@ TEST(ExchangeOrder, HasTheNodesOfABlockInARow) {
     const auto reports = in_blocks({"b1", "b2", "b1", "b2"});
     const auto chosen = choose_order(reports, by_topology);
     EXPECT_EQ(chosen.order, (std::vector<std::size_t>{0, 2, 1, 3}));
-    EXPECT_EQ(chosen.why, "a ring of the nodes leaves switches or blocks 2 times, in Slurm's order 4 times");
+    EXPECT_EQ(chosen.why, "a ring of nodes leaves its switches or blocks 2 times, not 4");
     const std::vector<RankShare> shares = {{0, 1, 10}, {4, 2, 10}, {1, 3, 10}, {6, 4, 10}};
     EXPECT_EQ(share_ranks(reports, Layout::Node, chosen.order), shares);
     auto settings = by_topology;
@@ -487,25 +488,41 @@ TEST(ExchangeOrder, HasTheNodesOfABlockInARow) {
 }
 
 TEST(ExchangeOrder, StaysWhereSomethingElseNumbersTheTasks) {
-    auto reports = in_blocks({"b1", "b2", "b1"});
+    auto reports = in_blocks({"b1", "b2", "b1", "b2"});
     reports[2].keeps_order = "RANK was set before";
     EXPECT_TRUE(choose_order(reports, by_topology).order.empty());
-    EXPECT_EQ(choose_order(reports, by_topology).why, "Slurm's stays: RANK was set before");
-    EXPECT_EQ(agree(reports, {}, std::vector<ReachResult>(3), by_topology).agreements[1].order, std::nullopt);
+    EXPECT_EQ(choose_order(reports, by_topology).why, "Slurm's stays: n03: RANK was set before");
+    EXPECT_EQ(agree(reports, {}, std::vector<ReachResult>(4), by_topology).agreements[1].order, std::nullopt);
+    reports[2].keeps_order = NodeReport().keeps_order;
+    EXPECT_EQ(choose_order(reports, by_topology).why, "Slurm's stays: n03: its rdma-nccl is too old: upgrade it");
+    reports[2].keeps_order = std::string(400, 'x');
+    EXPECT_LE(format_text("rdma-nccl: order=topology: {}", choose_order(reports, by_topology).why).size(), 100U);
+    reports[2].keeps_order = "";
+    reports[2].alone = reports[0].alone = "torchrun --standalone";
+    EXPECT_EQ(choose_order(reports, by_topology).why, "Slurm's stays: torchrun --standalone");
+}
+
+/// MPI numbers ranks only where these are tasks, on all nodes: a node with several GPUs may plan launchers for all.
+TEST(ExchangeOrder, StaysWhereMpiNumbersTheRanks) {
+    auto reports = in_blocks({"b1", "b2", "b1", "b2"});
+    reports[1].mpi = "pmix";
+    EXPECT_EQ(choose_order(reports, by_topology).why, "Slurm's stays: MPI (pmix) numbers the ranks: give --mpi=none");
+    reports[0].layout = Layout::Node;
+    EXPECT_EQ(choose_order(reports, by_topology).order, (std::vector<std::size_t>{0, 2, 1, 3}));
 }
 
 /// -m cyclic and -m plane. Where a node has one task, Slurm's own choice is called cyclic.
 TEST(ExchangeOrder, StaysWhereTheTasksOfANodeAreApart) {
-    auto reports = in_blocks({"b1", "b2", "b1"});
+    auto reports = in_blocks({"b1", "b2", "b1", "b2"});
     for (unsigned i = 0; i < reports.size(); ++i) {
         reports[i].first_task = i;
     }
     EXPECT_EQ(choose_order(reports, by_topology).why,
-              "Slurm's stays: the tasks of a node do not follow each other (--distribution)");
+              "Slurm's stays: a node's tasks are not in a row: give --distribution=block");
     for (auto& report : reports) {
         report.tasks = 1;
     }
-    EXPECT_EQ(choose_order(reports, by_topology).order, (std::vector<std::size_t>{0, 2, 1}));
+    EXPECT_EQ(choose_order(reports, by_topology).order, (std::vector<std::size_t>{0, 2, 1, 3}));
 }
 
 TEST(ExchangeOrder, IsToldWhereItMattersToTheUser) {
@@ -513,7 +530,7 @@ TEST(ExchangeOrder, IsToldWhereItMattersToTheUser) {
         return agree(in_blocks(blocks), {}, std::vector<ReachResult>(blocks.size()), settings).order_why;
     };
     auto settings = by_topology;
-    EXPECT_NE(told({"b1", "b2", "b1"}, settings), "") << "RANK is not SLURM_PROCID any more";
+    EXPECT_NE(told({"b1", "b2", "b1", "b2"}, settings), "") << "RANK is not SLURM_PROCID any more";
     settings.given["order"] = {"topology", Origin::SiteFile, "/etc/rdma-nccl.conf:1"};
     EXPECT_EQ(told({"b1", "b1", "b2"}, settings), "");
     settings.verbose = 2;
@@ -523,11 +540,22 @@ TEST(ExchangeOrder, IsToldWhereItMattersToTheUser) {
     EXPECT_NE(told({"b1", "b1", "b2"}, settings), "");
 }
 
-TEST(ExchangeOrder, StaysWhereThereIsNothingToGain) {
-    EXPECT_EQ(choose_order(in_blocks({"b1", "b1", "b2"}), by_topology).why,
-              "Slurm's stays: a ring of the nodes leaves switches or blocks 2 times");
-    EXPECT_EQ(choose_order(fabric_reports(2), by_topology).why,
-              "Slurm's stays: it knows no switches or blocks (topology.conf)");
+TEST(ExchangeOrder, StaysWhereARingGainsNothing) {
+    for (const auto& blocks : {Texts{"b1", "b1", "b2"}, Texts{"b1", "b2", "b2", "b1"}}) {
+        const auto chosen = choose_order(in_blocks(blocks), by_topology);
+        EXPECT_TRUE(chosen.order.empty()) << joined(blocks);
+        EXPECT_EQ(chosen.why, "Slurm's stays: a ring leaves switches or blocks as seldom as it can");
+    }
+    EXPECT_EQ(choose_order(in_blocks({"", ""}), by_topology).why,
+              "Slurm's stays: SLURM_TOPOLOGY_ADDR names no switch or block");
+}
+
+TEST(ExchangeOrder, GainsAtTheOutermostSwitches) {
+    const auto chosen = choose_order(in_blocks({"s1.l1", "s2.l2", "s1.l3", "s2.l4"}), by_topology);
+    EXPECT_EQ(chosen.order, (std::vector<std::size_t>{0, 2, 1, 3}));
+    EXPECT_EQ(chosen.why, "a ring of nodes leaves its switches or blocks 2 times, not 4");
+    EXPECT_EQ(choose_order(in_blocks({"s.l1", "s.l2", "s.l1", "s.l2"}), by_topology).why,
+              "a ring of nodes leaves its switches or blocks 2 times, not 4");
 }
 
 // --- The answers ---

@@ -62,6 +62,7 @@ NodeReport full_report() {
     report.topology_address = "spine.s[1-2].n01";
     report.topology_pattern = "switch.switch.node";
     report.keeps_order = "RANK was set before";
+    report.mpi = "pmix_v4";
     report.release = own_release();
     return report;
 }
@@ -92,6 +93,18 @@ void expect_equal(const NodeReport& a, const NodeReport& b) {
     EXPECT_EQ(a.topology_address, b.topology_address);
     EXPECT_EQ(a.topology_pattern, b.topology_pattern);
     EXPECT_EQ(a.keeps_order, b.keeps_order);
+    EXPECT_EQ(a.mpi, b.mpi);
+}
+
+/// A release before `order` would take its ranks from Slurm beside nodes that have others.
+TEST(ExchangeMessage, ANodeThatDoesNotKnowOrdersKeepsSlurms) {
+    const auto message = read_node_message(
+        format_text(R"({{"report": {{"node": "n01", "rdma_nccl": {{"version": "0.1", "protocol": {}}}}}}})",
+                    own_release().protocol));
+    ASSERT_TRUE(message) << message.error().message;
+    const auto& report = std::get<NodeReport>(*message);
+    EXPECT_TRUE(is_understood(report.release));
+    EXPECT_EQ(report.keeps_order, "its rdma-nccl is too old: upgrade it");
 }
 
 TEST(ExchangeMessage, ReportsSurvive) {

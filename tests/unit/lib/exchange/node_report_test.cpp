@@ -130,17 +130,15 @@ TEST(ExchangeReport, SaysWhereTheNodeIsInTheNetwork) {
 }
 
 TEST(ExchangeReport, SaysWhyItsTasksKeepSlurmsRanks) {
-    const auto why = [](const Texts& environment, Layout layout = Layout::Rank) {
+    const auto report = [](const Texts& environment) {
         NodeFacts facts;
         facts.environment = Environment(environment);
-        Plan plan;
-        plan.layout.layout = layout;
-        return make_report(facts, plan, "n01").keeps_order;
+        return make_report(facts, Plan(), "n01");
     };
-    EXPECT_EQ(why({"RANK=3"}), "RANK was set before");
-    EXPECT_EQ(why({"SLURM_MPI_TYPE=pmix"}), "MPI (pmix) has the ranks of SLURM_PROCID; --mpi=none starts none");
-    EXPECT_EQ(why({"SLURM_MPI_TYPE=pmix"}, Layout::Node), "") << "the launchers number the ranks";
-    EXPECT_EQ(why({"SLURM_MPI_TYPE=none"}), "");
+    EXPECT_EQ(report({"RANK=3"}).keeps_order, "RANK was set before: unset it");
+    EXPECT_EQ(report({"SLURM_MPI_TYPE=pmix"}).mpi, "pmix");
+    EXPECT_EQ(report({"SLURM_MPI_TYPE=pmix"}).keeps_order, "") << "that is up to the layout of all";
+    EXPECT_EQ(report({"SLURM_MPI_TYPE=none"}).mpi, "");
     NodeFacts facts;
     facts.step.distribution = "cyclic";
     EXPECT_EQ(make_report(facts, Plan(), "n01").keeps_order, "") << "srun's own choice for one task per node";
