@@ -251,8 +251,12 @@ int client_start_step(const Configuration& configuration, const SpankHandle& hos
     leave_note(StepLayout().note(*job_id, *step_id), settings, environment);
     if (!start_exchange(server, *step, host, heterogeneous_job)) {
         auto note = load_step_layout(*job_id, *step_id, heterogeneous_job).note(*job_id, *step_id);
-        note.unequal_gpus = host.node_count().value_or(1) > 1 && load_gpus_differ(*job_id);
+        const bool several = host.node_count().value_or(1) > 1;
+        note.unequal_gpus = several && load_gpus_differ(*job_id);
         leave_note(std::move(note), settings, environment);
+        if (several && asks_for_order(settings)) {
+            report_to_user(order_not_agreed);
+        }
     }
     return refused ? -1 : 0;
 }

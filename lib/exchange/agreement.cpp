@@ -308,6 +308,11 @@ OrderChosen choose_order(std::span<const NodeReport> reports, const Settings& se
             format_text("a ring of nodes leaves its switches or blocks {} times, not {}", *fewer, *former)};
 }
 
+bool asks_for_order(const Settings& settings) {
+    const unsigned least = given_by_user(settings, "order") ? 1 : 2;
+    return settings.order != OrderChoice::Slurm && settings.verbose >= least;
+}
+
 std::vector<RankShare> share_ranks(std::span<const NodeReport> reports, Layout layout,
                                    std::span<const std::size_t> order) {
     if (layout == Layout::Rank || std::ranges::count(reports, 0U, &NodeReport::gpus) > 0) {
@@ -353,7 +358,7 @@ ExchangeOutcome agree(std::span<const NodeReport> reports, std::span<const HeadC
         common.strict_fault = fault->line();
     }
     const auto [order, order_why] = choose_order(reports, settings);
-    if (!order.empty() || given_by_user(settings, "order") || settings.verbose >= 2) {
+    if (!order.empty() || asks_for_order(settings)) {
         outcome.order_why = order_why;
     }
     const auto places = place_nodes(reports, order);

@@ -9,6 +9,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace rdma_nccl {
@@ -62,6 +63,12 @@ struct OrderChosen {
     std::string why;                ///< the gain, or why Slurm's order stays; empty with order=slurm
 };
 OrderChosen choose_order(std::span<const NodeReport> reports, const Settings& settings);
+
+/// The line of srun where there is no agreement, if asks_for_order().
+inline constexpr std::string_view order_not_agreed = "order=topology: Slurm's stays: the nodes have not agreed";
+
+/// True if srun is to say, too, that Slurm's order stays: the user asked for another one, or for details.
+bool asks_for_order(const Settings& settings);
 
 /// Returns the ranks of each node in node and pod layout, counted in `order` (OrderChosen). Empty in rank layout, and
 /// when a node has no GPU to count by.

@@ -285,6 +285,9 @@ void ExchangeRounds::answer_alone(const std::string& why) {
     if (settings_.verbose > 0) {
         report_(format_text("warning: {}: each node plans alone", why));
     }
+    if (asks_for_order(settings_)) {
+        report_(order_not_agreed);
+    }
     late_answer_ = share(disagreement(why));
     for (const auto& node : nodes_) {
         if (!node.lost) {

@@ -902,6 +902,18 @@ TEST_F(NodeOrderTest, SlurmsStaysWhereItTellsNoSwitchOrBlock) {
     EXPECT_NE(told.find("Slurm's stays: SLURM_TOPOLOGY_ADDR names no switch or block"), std::string::npos) << told;
 }
 
+TEST_F(NodeOrderTest, SlurmsStaysWithoutAnAgreement) {
+    const std::string stays = "order=topology: Slurm's stays: the nodes have not agreed";
+    EXPECT_EQ(slurm.srun("exchange=off,order=topology"), 0);
+    EXPECT_TRUE(said(stays)) << slurm.messages();
+    slurm.clear_messages();
+    EXPECT_EQ(slurm.srun("exchange=off,order=topology,verbose=0"), 0);
+    EXPECT_EQ(slurm.srun("exchange=off"), 0);
+    slurm.step.node_count = 1;
+    EXPECT_EQ(slurm.srun("exchange=off,order=topology"), 0);
+    EXPECT_FALSE(said(stays)) << slurm.messages();
+}
+
 // Ports of the step's node are bound while it runs, and a busy one is said where it cannot be another.
 TEST_F(PluginTest, PortsAreHeld) {
     slurm.plugin_arguments.erase(slurm.plugin_arguments.begin() + 2); // hold=off

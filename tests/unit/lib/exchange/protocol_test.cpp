@@ -392,6 +392,21 @@ TEST_F(ExchangeRoundsTest, ALostNodeEndsIt) {
     EXPECT_EQ(take_sent<Disagreement>(), (Connections{12}));
 }
 
+TEST_F(ExchangeRoundsTest, SlurmsOrderStaysWithoutAnAgreement) {
+    for (const auto origin : {Origin::Option, Origin::SiteFile}) {
+        ExchangeStep step;
+        step.node_count = 2;
+        step.settings.order = OrderChoice::Topology;
+        step.settings.given["order"] = {"topology", origin, ""};
+        begin(std::move(step));
+        told_.clear();
+        ASSERT_TRUE(report(0));
+        rounds_->lose(connection(0));
+        const Texts stays{"order=topology: Slurm's stays: the nodes have not agreed"};
+        EXPECT_EQ(Texts(told_.begin() + 1, told_.end()), origin == Origin::Option ? stays : Texts());
+    }
+}
+
 TEST_F(ExchangeRoundsTest, ACancelledStepWaitsForNobody) {
     begin(3);
     EXPECT_TRUE(report(0));
