@@ -212,6 +212,7 @@ struct ExchangeResult {
     std::optional<Disagreement> failure; ///< why there is no agreement; also absent if none was wanted
     bool srun_is_gone = false;           ///< the step is about to end: do not ask Slurm about it
     bool reported_by_srun = false;       ///< srun has reported the failure
+    bool may_be_agreed = false;          ///< the answer was lost: the other nodes may have theirs
 };
 
 /// srun's note reaches the nodes of only one component of a heterogeneous step (srun.c, _launch_one_app). A node

@@ -72,6 +72,7 @@ ExchangeResult exchange_with_others(const ExchangeOffer& offer, NodeReport repor
     auto answer = client->agree(report, std::move(listener), std::min(limit + margin, deadline));
     if (!answer) {
         result.failure = {answer.error().message};
+        result.may_be_agreed = true;
         result.srun_is_gone = answer.error().os_error == ECONNRESET;
         return result;
     }

@@ -9,6 +9,7 @@
 #include "lib/slurm/step.h"
 #include "lib/sys/environment.h"
 #include "tests/spank/fake_slurm.h"
+#include "tests/unit/channel.h"
 #include "tests/unit/hang.h"
 #include "tests/unit/tree.h"
 
@@ -27,6 +28,7 @@
 #include <linux/netlink.h>
 #include <linux/seccomp.h>
 #include <mutex>
+#include <poll.h>
 #include <sched.h>
 #include <sstream>
 #include <string>
@@ -838,6 +840,16 @@ protected:
         return value(0, "RANK") + " " + value(1, "RANK");
     }
 
+    /// An srun that ends when it has a report.
+    static void end_with_report(const UniqueFd& listener, const Key& key) {
+        pollfd waiting{listener.get(), POLLIN, 0};
+        ASSERT_EQ(::poll(&waiting, 1, 1000 * timeout_seconds), 1);
+        Channel node(UniqueFd(::accept4(listener.get(), nullptr, nullptr, SOCK_CLOEXEC)),
+                     Session(Session::Role::Coordinator, derive_key(key, KeyPurpose::Exchange), "", most_from_node));
+        EXPECT_TRUE(node.shake_hands());
+        EXPECT_TRUE(node.hear());
+    }
+
     std::string others_pattern = "block.node";
     std::string told;
 
@@ -912,6 +924,23 @@ TEST_F(NodeOrderTest, SlurmsStaysWithoutAnAgreement) {
     slurm.step.node_count = 1;
     EXPECT_EQ(slurm.srun("exchange=off,order=topology"), 0);
     EXPECT_FALSE(said(stays)) << slurm.messages();
+}
+
+/// srun may have answered the others, whose ranks are not Slurm's then.
+TEST_F(NodeOrderTest, ANodeWithoutItsAnswerSaysSo) {
+    const std::string warning = "warning: srun has ended, or closed the connection: each node plans alone";
+    for (const auto* const option : {"order=topology", "order=slurm"}) {
+        const auto key = random_key().value();
+        const auto listener = listen_on(0, PortSharing::Alone).value();
+        const auto srun = std::async(std::launch::async, [&] { end_with_report(listener, key); });
+        slurm.step.environment["SLURM_RDMA_NCCL_KEY"] = key_text(key);
+        slurm.step.environment["SLURM_RDMA_NCCL_EXCHANGE"] =
+            write_endpoint({{*IpAddress::parse("127.0.0.1")}, local_port(listener.get()), 30});
+        slurm.clear_messages();
+        slurm.slurmstepd(option);
+        EXPECT_EQ(said(warning), std::string(option) == "order=topology") << slurm.messages();
+        EXPECT_EQ(value(0, "RANK"), "2");
+    }
 }
 
 // Ports of the step's node are bound while it runs, and a busy one is said where it cannot be another.
