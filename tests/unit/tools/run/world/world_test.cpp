@@ -278,6 +278,24 @@ TEST(RunWorld, StepBeforeTheRendezvousEndpoint) {
     EXPECT_EQ(world->master_port.value, 8);
 }
 
+/// The second of three nodes by Slurm, the third by order=topology. The first has three GPUs, the others two each.
+TEST(RunWorld, ANodeOfAnotherOrderThanSlurms) {
+    const Entries ours{"RDMA_NCCL_RANKS=5:2:7", "RDMA_NCCL_NODE_ORDER=topology", "PET_NODE_RANK=2", "NODE_RANK=2",
+                       "RDMA_NCCL_SET=@7.3," + marker_entry("RDMA_NCCL_NODE_ORDER", "topology") + "," +
+                           marker_entry("PET_NODE_RANK", "2")};
+    const auto step =
+        ours + Entries{"SLURM_STEP_NODELIST=n[1-3]", "SLURM_STEP_NUM_NODES=3", "SLURM_STEP_TASKS_PER_NODE=1(x3)"} +
+        step_of_two();
+    EXPECT_EQ(plan({}, step)->first_rank(), 5U);
+    EXPECT_EQ(plan(typed({"--node-rank=2"}), step)->first_rank(), 5U) << "as NODE_RANK says";
+    const std::string slurms = "--node-rank \"1\": order=topology gave this node another number, and its ranks by it: "
+                               "leave it as it is, or give order=slurm";
+    EXPECT_EQ(error_of(typed({"--node-rank=1"}), step), slurms);
+    EXPECT_NE(error_of({}, Entries{"PET_NODE_RANK=1"} + step).find("PET_NODE_RANK \"1\": order"), std::string::npos);
+    EXPECT_EQ(plan(typed({"--node-rank=1", "-n2"}), step)->first_rank(), 2U) << "the same number on each node";
+    EXPECT_EQ(plan(typed({"--node-rank=1"}), Entries{"RDMA_NCCL_NODE_ORDER="} + step)->first_rank(), 5U);
+}
+
 TEST(RunWorld, MoreRanksThanGpus) {
     const Entries two{"CUDA_VISIBLE_DEVICES=0,1"};
     const auto world = plan(typed({"-n3"}), two);
