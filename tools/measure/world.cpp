@@ -46,12 +46,24 @@ Result<IpAddress> head_address(const std::string& name) {
     return resolved.front();
 }
 
+/// Names the node of each worker by its workers, where their numbers are not those of Slurm's tasks and nodes; an empty
+/// list unless each node has the same number, two or more.
+std::vector<std::string> nodes_by_workers(const Step& step, unsigned workers) {
+    std::vector<std::string> names;
+    const unsigned tasks = step.most_tasks_per_node();
+    const bool equal = tasks > 1 && step.nodes.size() * tasks == workers;
+    for (unsigned first = 0; equal && first < workers; first += tasks) {
+        names.insert(names.end(), tasks, format_text("members {}-{}", first, first + tasks - 1));
+    }
+    return names;
+}
+
 /// Returns the node of each task; an empty list if it is not known.
 std::vector<std::string> nodes_of_tasks(const Environment& environment, unsigned workers) {
-    if (environment.get(node_order_variable)) { // the workers' numbers are not those of Slurm's tasks and nodes
-        return {};
-    }
     const Step step = read_step(environment, {});
+    if (environment.ours().contains(node_order_variable)) {
+        return nodes_by_workers(step, workers);
+    }
     if (step.distribution.starts_with("arbitrary")) {
         return step.arbitrary_nodes.size() == workers ? step.arbitrary_nodes : std::vector<std::string>();
     }

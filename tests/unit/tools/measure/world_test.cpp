@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tools/measure/channel.h"
 
+#include <algorithm>
 #include <gtest/gtest.h>
 #include <vector>
 
@@ -82,7 +83,12 @@ TEST(FindWorld, TheNodeOfEachWorker) {
     step.emplace_back("SLURM_ARBITRARY_NODELIST=n02,n01,n01,n01");
     EXPECT_EQ(world_from(step)->name_of(0), "n02");
     step.emplace_back("RDMA_NCCL_NODE_ORDER=topology");
+    EXPECT_EQ(world_from(step)->name_of(0), "n02") << "not set by us";
+    step.emplace_back("RDMA_NCCL_SET=" + marker_entry("RDMA_NCCL_NODE_ORDER", "topology"));
     EXPECT_EQ(world_from(step)->name_of(0), "member 0") << "Slurm's lists do not tell";
+    std::ranges::replace(step, "SLURM_STEP_TASKS_PER_NODE=3,1", "SLURM_STEP_TASKS_PER_NODE=2(x2)");
+    EXPECT_EQ(world_from(step)->name_of(1), "members 0-1") << "of one node";
+    EXPECT_EQ(world_from(step)->name_of(2), "members 2-3");
     const auto launchers = world_from(with_meeting({"NODE_RANK=0", "NNODES=2", "SLURM_STEP_NODELIST=n[01-02]"}));
     EXPECT_EQ(launchers->nodes, (std::vector<std::string>{"n01", "n02"}));
 }
