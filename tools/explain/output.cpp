@@ -117,12 +117,16 @@ void add_gid_decisions(const NodePlan& node, bool with_gids, std::vector<Explana
     }
 }
 
-Explanation order_decision(const Environment& environment) {
-    if (environment.get(node_order_variable)) {
-        const auto place = environment.get("SLURM_TOPOLOGY_ADDR").value_or("");
-        return {"order of nodes", "topology", format_text("SLURM_TOPOLOGY_ADDR is {}", printable(place)), {}};
+Explanation order_decision(const NodeFacts& facts) {
+    const auto& environment = facts.environment;
+    if (!set_up_by_plugin(environment, facts.step)) {
+        return {"order of nodes", "open", "its nodes agree when a step starts, and srun says why with verbose=2", {}};
     }
-    return {"order of nodes", "Slurm's", "when a step starts its nodes agree, and srun says why with verbose=2", {}};
+    if (!environment.ours().contains(node_order_variable)) {
+        return {"order of nodes", "Slurm's", "srun says why when the step starts, with verbose=2", {}};
+    }
+    const auto place = environment.get("SLURM_TOPOLOGY_ADDR").value_or("");
+    return {"order of nodes", "topology", format_text("SLURM_TOPOLOGY_ADDR is {}", printable(place, 60)), {}};
 }
 
 /// Returns the decisions in the order they are made, those on the GIDs of ports if `with_gids`. If the step is left
@@ -140,8 +144,8 @@ std::vector<Explanation> decisions_of(const NodePlan& node, bool with_gids) {
         decisions.push_back({"head node", plan.head_node.name, plan.head_node.why, {}});
         decisions.push_back(head_address_decision(plan));
         decisions.push_back({"MASTER_PORT", format_text("{}", plan.port.first), plan.port.why, {}});
-        if (node.settings.order != OrderChoice::Slurm || node.facts.environment.get(node_order_variable)) {
-            decisions.push_back(order_decision(node.facts.environment));
+        if (node.settings.order != OrderChoice::Slurm || node.facts.environment.ours().contains(node_order_variable)) {
+            decisions.push_back(order_decision(node.facts));
         }
     }
     decisions.push_back({"GPUs of a task", format_text("{}", plan.visible_gpus), plan.visible_gpus_source, {}});

@@ -17,12 +17,11 @@ std::optional<unsigned> slurm_number(const Environment& environment, std::string
     return parse_number<unsigned>(environment.get(name).value_or(""));
 }
 
-namespace {
-
-/// Returns whether this process is in a step that the plugin has set up.
 bool set_up_by_plugin(const Environment& environment, const Step& step) {
     return environment.get("SLURM_STEP_ID") && environment.marked_step() == step.name();
 }
+
+namespace {
 
 /// Restores srun's note inside a step that the plugin has set up. The note is gone, but the variables made from it show
 /// where the ranks meet.

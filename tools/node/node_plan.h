@@ -56,6 +56,9 @@ struct NodePlan {
 /// Returns a number that Slurm sets for the step, the node or the task.
 std::optional<unsigned> slurm_number(const Environment& environment, std::string_view name);
 
+/// Returns whether this process is in a step that the plugin has set up.
+bool set_up_by_plugin(const Environment& environment, const Step& step);
+
 /// Reads the node and makes the plan of `subject`. Inside a step that the plugin has set up, the plugin's values count,
 /// unless `options` has settings: then the user wants to see their effect. Places the ranks of its step; outside a
 /// step, as many as the node has GPUs. `timeout` is as in inspect_node().
