@@ -594,6 +594,8 @@ class Topology(ExchangeTest):
         output, _ = self.step(*step, "rdma-nccl", "run", "--", *show("RANK"))
         hosts = [line["HOST"] for line in self.ranks(re.sub(r"(?m)^\[[^]]*\] ?", "", output))]
         self.assertEqual(hosts, ["n01", "n03", "n02", "n02", "n04"])
+        slurms = self.cluster.run(*step, "bash", "-c", "[ $SLURM_NODEID != 1 ] || rdma-nccl run --node-rank $SLURM_NODEID -- true")
+        self.assertIn('--node-rank "1": order=topology gave this node another number', slurms.stderr)
         output, _ = self.step(*step, "rdma-nccl", "run", "pi")
         self.assertRegex(output, r"from 5 ranks on 4 nodes \(n01: 1, n02: 2, n03: 1, n04: 1\)")
 
