@@ -63,7 +63,7 @@ sections := -ffunction-sections -fdata-sections
 shared_code := -fPIC -fno-semantic-interposition $(sections)
 hidden_code := $(shared_code) -fvisibility=hidden -fvisibility-inlines-hidden
 # Compile hot code for speed (-O2) when the rest is compiled for size (-Os).
-fast := $(if $(filter -Os,$(CXXFLAGS)),lib/nccl_log/% lib/base/text lib/base/cpu_set lib/placement/% lib/topology/distance tools/profiler/%)
+fast := $(if $(filter -Os,$(CXXFLAGS)),lib/nccl_log/line lib/nccl_log/process lib/nccl_log/reader lib/base/text lib/base/cpu_set lib/placement/% lib/topology/distance tools/profiler/%)
 # Tests are compiled more often than they run: they do without the optimizer. Programs of `make bench` have it: the
 # linker takes inline functions of the C++ library from the first object that has them.
 # With sanitizers, two checks that come with every access to a member are a quarter of their compile time: only the
