@@ -141,6 +141,7 @@ std::optional<NodeState> plan_alone(SettingsOutcome outcome, const Environment& 
     state.facts = std::move(*facts);
     state.warnings = std::move(outcome.errors);
     state.user = {::geteuid(), ::getegid()};
+    state.job_id = host.job_id().value_or(state.facts.step.job_id);
     state.running_tasks = host.local_task_count().value_or(0);
     // The node with task 0 knows its own name. The others do not know which node that is before the nodes agree.
     if (has_offer && host.has_task_zero() && !state.settings.head.suffix.empty()) {

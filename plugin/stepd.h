@@ -129,6 +129,7 @@ struct NodeState {
     std::optional<MountedHosts> etc_hosts;      ///< hosts=mount: the file that the tasks will see
     std::optional<HostsFiles> hosts_files;      ///< hosts=file
     StepSockets sockets;
+    std::uint32_t job_id = 0; ///< of this component, where facts.step has the leader of a heterogeneous job
     unsigned running_tasks = 0;
     std::optional<TaskMasks> masks;                  ///< in rank layout, to place the tasks
     std::optional<SharedSentences> container_faults; ///< what the node's first task found, for the verdict

@@ -106,8 +106,8 @@ void watch_as_user(const NodeState& state, const Parent& slurmstepd, int control
     }
     const WatchedStep step{
         *root, state.facts, state.plan, state.running_tasks, state.log_directory, state.profiles_directory};
-    auto watch =
-        watch_step(step, {state.facts.step.job_id, state.facts.step.step_id, slurmstepd.process, state.user.uid});
+    auto watch = watch_step(step, {state.job_id, state.facts.step.step_id, slurmstepd.process, state.user.uid,
+                                   state.facts.step.leader_job_id});
     (void)!::write(control, &has_begun, 1);
     PortWatch ports{state.ports_of_rank_zero(), state.user, srun};
     if (!watch_until_end(watch, ports, slurmstepd, control)) {

@@ -123,7 +123,7 @@ void StepWatch::look_up_environment() {
         return;
     }
     const auto own = Environment::from(environ);
-    if (auto task = find_task(root_, processes_.job_id, processes_.step_id, own, *processes_.user)) {
+    if (auto task = find_task(root_, processes_.job_of_tasks(), processes_.step_id, own, *processes_.user)) {
         task_environment_ = std::move(task->environment);
     }
 }

@@ -97,7 +97,7 @@ bool claims_step(const SysRoot& root, pid_t pid, const StepProcesses& step) {
     const auto is = [&](std::string_view variable, std::uint32_t number) {
         return parse_number<std::uint32_t>(environment.get(variable).value_or("")) == number;
     };
-    return is("SLURM_JOB_ID", step.job_id) && is("SLURM_STEP_ID", step.step_id);
+    return is("SLURM_JOB_ID", step.job_of_tasks()) && is("SLURM_STEP_ID", step.step_id);
 }
 
 bool is_step_daemon(const SysRoot& root, pid_t pid) {
@@ -249,7 +249,7 @@ ProcessIdentity StepProcesses::identify(const SysRoot& root, pid_t pid) const {
     if (!step) {
         return {claims_step(root, process, *this) ? ProcessOwner::Step : ProcessOwner::System, name};
     }
-    if (step->job == job_id && is_step(step->step, step_id)) {
+    if ((step->job == job_id || step->job == job_of_tasks()) && is_step(step->step, step_id)) {
         return {ProcessOwner::Step, name};
     }
     return {ProcessOwner::OtherStep, step->step.empty() ? format_text("job {}", step->job)

@@ -45,6 +45,12 @@ struct StepProcesses {
     std::uint32_t step_id = 0;
     pid_t ancestor = 0;                       ///< slurmstepd, or the program of `verify -- CMD`; 0: only cgroups count
     std::optional<uid_t> user = std::nullopt; ///< of the step; nullopt: no process belongs to it by its environment
+    /// If `job_id` is a component of a heterogeneous job: its leader, which tasks have as SLURM_JOB_ID (task.c of
+    /// slurmstepd, 22.05 to 25.05), while cgroups and slurmstepd's title name the component. 0: `job_id` itself.
+    std::uint32_t leader_job_id = 0;
+
+    /// Returns the job that the tasks' environment names.
+    [[nodiscard]] std::uint32_t job_of_tasks() const { return leader_job_id != 0 ? leader_job_id : job_id; }
 
     /// `ancestor` and its descendants belong to the step. For others the cgroup decides, or, if Slurm uses none, the
     /// slurmstepd above them. Where neither tells, processes of `user` belong to the step that their environment names:

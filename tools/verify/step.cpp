@@ -65,7 +65,9 @@ Result<int> watch_here(const VerifyOptions& options, const StepId& id) {
     if (!step_on_node(*live, id.job, id.step)) {
         return exit_good; // this node of the job is not part of the step
     }
-    auto watch = node->watch({id.job, id.step, 0, user});
+    const auto leader =
+        task ? parse_number<std::uint32_t>(task->environment.get("SLURM_JOB_ID").value_or("")) : std::nullopt;
+    auto watch = node->watch({id.job, id.step, 0, user, leader.value_or(id.job)});
     const auto end = Clock::now() + std::chrono::milliseconds(std::lround(options.seconds * 1000));
     while (Clock::now() < end && step_on_node(*live, id.job, id.step)) {
         if (!wait_for_sample(watch, signals->fd(), end)) {

@@ -277,6 +277,27 @@ TEST_F(StepProcessesTest, ByTheEnvironmentOfTheUsersOwnProcesses) {
     EXPECT_EQ(identify(63, {12, 0, 20, 1000}).owner, other) << "what Slurm tells comes first";
 }
 
+/// Job 13 is the second component of job 12, whose number its tasks have: in podman's containers with a cgroup of their
+/// own, and with the task's.
+TEST_F(StepProcessesTest, ContainersOfAComponentOfAHeterogeneousJob) {
+    const StepProcesses step{13, 0, 90, 1000, 12};
+    const auto container = [&](pid_t pid, std::string_view cgroup, std::string_view words) {
+        process(pid, 1, "ib_write_bw", cgroup, "ib_write_bw");
+        tree_.file(format_text("/proc/{}/status", pid), format_text("Tgid:\t{}\nUid:\t1000\n", pid));
+        tree_.file(format_text("/proc/{}/environ", pid), words);
+    };
+    using namespace std::string_view_literals;
+    container(60, "0::/user.slice", "SLURM_JOB_ID=12\0SLURM_STEP_ID=0\0"sv);
+    container(61, "0::/system.slice/slurmstepd.scope/job_13/step_0/user/task_0", "");
+    container(62, "0::/user.slice", "SLURM_JOB_ID=13\0SLURM_STEP_ID=0\0"sv);
+    container(63, "0::/system.slice/slurmstepd.scope/job_14/step_0/user/task_0", "");
+    EXPECT_EQ(identify(60, step), (ProcessIdentity{own, "ib_write_bw"}));
+    EXPECT_EQ(identify(61, step), (ProcessIdentity{own, "ib_write_bw"}));
+    EXPECT_EQ(identify(30, step).owner, own) << "the leader's";
+    EXPECT_EQ(identify(62, step).owner, ProcessOwner::System) << "no task's environment has that number";
+    EXPECT_EQ(identify(63, step), (ProcessIdentity{other, "job 14 step 0"}));
+}
+
 TEST_F(StepProcessesTest, AThreadIsItsProcess) {
     tree_.file("/proc/39/status", "Name:\tNCCL\nTgid:\t30\nPid:\t39\n").file("/proc/39/comm", "NCCL\n");
     EXPECT_EQ(identify(39), (ProcessIdentity{own, "python3"}));
