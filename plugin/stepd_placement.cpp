@@ -46,7 +46,9 @@ std::optional<TaskMasks> TaskMasks::create(std::size_t tasks) {
 void TaskMasks::record(std::size_t local_id, pid_t pid) {
     if (local_id < tasks_) {
         const CpuSet mask = read_affinity(pid);
-        std::ranges::copy(mask.words(), memory_[static_cast<std::ptrdiff_t>(local_id)].begin());
+        auto& words = memory_[static_cast<std::ptrdiff_t>(local_id)];
+        words.fill(0);
+        std::ranges::copy(mask.words(), words.begin());
     }
 }
 

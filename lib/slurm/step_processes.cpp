@@ -249,7 +249,7 @@ ProcessIdentity StepProcesses::identify(const SysRoot& root, pid_t pid) const {
     if (!step) {
         return {claims_step(root, process, *this) ? ProcessOwner::Step : ProcessOwner::System, name};
     }
-    if ((step->job == job_id || step->job == job_of_tasks()) && is_step(step->step, step_id)) {
+    if (step->job == job_id && is_step(step->step, step_id)) {
         return {ProcessOwner::Step, name};
     }
     return {ProcessOwner::OtherStep, step->step.empty() ? format_text("job {}", step->job)

@@ -35,8 +35,8 @@ Result<std::string> export_topology(const SysRoot& /*root*/) {
 // The library.
 
 Result<Libhwloc> load_libhwloc() {
-    auto hwloc = load_functions<Libhwloc>(HWLOC_SONAME, "install hwloc", "install hwloc 2.1 or newer",
-                                          Loaded::WhileUsed); // a launcher would keep 0.4 MiB for all of a job
+    auto hwloc =
+        load_functions<Libhwloc>(HWLOC_SONAME, "install hwloc", "install hwloc 2.1 or newer", Loaded::WhileUsed);
     // The structures differ between major versions (hwloc.h, hwloc_get_api_version).
     constexpr unsigned major_version = HWLOC_API_VERSION >> 16;
     if (hwloc && hwloc->get_api_version() >> 16 != major_version) {
@@ -152,7 +152,7 @@ Result<HwlocMachine> load_below(const Libhwloc& hwloc, const SysRoot& root, Devi
         return fail(format_text("{} has no {}", root.path(), directory));
     }
     // HWLOC_FSROOT is the only way to tell hwloc below which directory to read /sys and /proc. Set for copied and
-    // emulated machines only: a process with threads, such as slurmstepd, should not change its environment.
+    // emulated machines only: a process with threads should not change its environment.
     if (root.path() == "/") {
         return load_machine(hwloc, devices, "");
     }

@@ -57,14 +57,15 @@ private:
 /// Parts that files in a CPU's folder `topology` list: the first name that exists, as older kernels have other ones
 /// (kernel Documentation/admin-guide/cputopology.rst).
 CpuParts listed_parts(const SysRoot& root, std::vector<std::string_view> names) {
-    return CpuParts([&root, names = std::move(names), exists = false](unsigned cpu) mutable -> std::optional<CpuSet> {
-        while (!names.empty()) {
-            const auto list = root.read(format_text("{}/cpu{}/topology/{}", cpu_files, cpu, names.front()));
-            if (list || exists) { // a CPU that has just gone offline has none
-                exists = true;
-                return list ? CpuSet::parse_list(*list) : std::nullopt;
+    return CpuParts([&root, names = std::move(names)](unsigned cpu) mutable -> std::optional<CpuSet> {
+        const auto folder = format_text("{}/cpu{}/topology", cpu_files, cpu);
+        for (; !names.empty(); names.erase(names.begin())) { // this kernel has it for no CPU
+            if (const auto list = root.read(format_text("{}/{}", folder, names.front()))) {
+                return CpuSet::parse_list(*list);
             }
-            names.erase(names.begin()); // this kernel has it for no CPU
+            if (!root.exists(folder)) { // the CPU has just gone offline
+                break;
+            }
         }
         return std::nullopt;
     });
@@ -120,8 +121,8 @@ const NumaNode* node_of(const std::vector<NumaNode>& nodes, unsigned cpu) {
     return found == nodes.end() ? nullptr : &*found;
 }
 
-/// Appends the cores in the order of hwloc's tree: by package, die and NUMA node, and in each of these by their lowest
-/// CPU.
+/// Appends the cores in the order of hwloc's tree: by package, by die and NUMA node, the larger one first, and in each
+/// of these by their lowest CPU.
 void add_cores(const SysRoot& root, const CpuSet& online, Topology& topology) {
     auto cores = listed_parts(root, {"core_cpus_list", "thread_siblings_list"});
     auto packages = listed_parts(root, {"package_cpus_list", "core_siblings_list"});
@@ -139,10 +140,11 @@ void add_cores(const SysRoot& root, const CpuSet& online, Topology& topology) {
         if (node != nullptr) {
             core.numa_node = node->number;
         }
-        const unsigned first_of_die = dies.cpus_of(cpu).first().value_or(cpu);
-        const unsigned first_of_node = node == nullptr ? 0 : (node->cpus & online).first().value_or(cpu);
+        const auto near = node == nullptr ? online : node->cpus & online;
+        const auto die = dies.number_of(cpu) ? dies.cpus_of(cpu) & online : online;
+        const auto& [outer, inner] = near.contains(die) ? std::tie(near, die) : std::tie(die, near);
         topology.packages = std::max(topology.packages, core.package + 1);
-        ordered.emplace(std::tuple(core.package, dies.number_of(cpu) ? first_of_die : 0, first_of_node, cpu), core);
+        ordered.emplace(std::tuple(core.package, *outer.first(), *inner.first(), cpu), core);
     }
     for (const auto& [place, core] : ordered) {
         topology.cores.push_back(core);

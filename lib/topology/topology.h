@@ -92,7 +92,7 @@ private:
     std::map<std::string_view, unsigned> to_switches_;
 };
 
-/// A file below a root that holds its topology in XML. If it exists, it is read instead of /sys.
+/// A file below a root that holds its topology in XML. If it exists, read_topology() reads it instead of /sys.
 inline constexpr std::string_view topology_file = "/topology.xml";
 
 /// True for a copied machine with such a file.

@@ -11,7 +11,7 @@ from measure import BUILD, TESTS, LeftOut, in_turns, line
 
 CLUSTER = os.path.join(TESTS, "cluster", "cluster")
 # Times srun alone, without the entry into the node's namespaces.
-TIMED = 'begin=$EPOCHREALTIME; "$@" >&2 || exit; echo "$begin $EPOCHREALTIME"'
+TIMED = 'LC_ALL=C; begin=$EPOCHREALTIME; "$@" >&2 || exit; echo "$begin $EPOCHREALTIME"'
 SIDES = {  # options of srun
     "the plugin": [],
     "--rdma-nccl": ["--rdma-nccl"],

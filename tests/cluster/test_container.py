@@ -167,9 +167,6 @@ class Binding(ContainerTest):
     SHOW = "echo $RANK $LOCAL_RANK $CUDA_VISIBLE_DEVICES $NCCL_IB_HCA $(grep Cpus_allowed_list /proc/self/status)"
     STEP = ("-N1", "-c2", "--cpu-bind=none", "--gpus-per-node=2", "--rdma-nccl=verbose=0")
     RUN = ("rdma-nccl", "run", "--no-preflight", "--root", "/", "-n", "2", "--bind", "cpu")
-    # A library that cannot be loaded stands for an image without it.
-    WITHOUT_HWLOC = ("unshare", "--user", "--map-root-user", "--mount", "bash", "-ec",
-                     "for file in /usr/lib/*/libhwloc.so.*; do [ -e $file ] || continue; mount --bind /dev/null $file; done; exec \"$@\"", "-")
 
     def test_by_the_launcher(self):
         plain = self.srun(*self.STEP, *self.RUN, "bash", "-c", self.SHOW)
@@ -178,7 +175,6 @@ class Binding(ContainerTest):
             ("ranks in containers", (*self.RUN, *CONTAINER)),
             ("a launcher in a container", (*CONTAINER, *self.RUN)),
             ("a launcher in an image", (f"--container-image={self.image}", *self.RUN)),
-            ("without hwloc", (*self.WITHOUT_HWLOC, *self.RUN)),
         ):
             with self.subTest(what):
                 self.assertEqual(self.srun(*self.STEP, *words, "bash", "-c", self.SHOW), plain, self.messages)

@@ -5,7 +5,7 @@
 #include "lib/base/text.h"
 #include "lib/fabric/readers.h"
 #include "lib/slurm/step_processes.h"
-#include "lib/topology/topology.h"
+#include "lib/topology/sysfs_topology.h"
 #include "tools/common/command_line.h"
 #include "tools/common/print.h"
 #include "tools/common/process.h"
@@ -355,6 +355,7 @@ Result<std::size_t> save_bundle(const std::string& directory, const NodePlan& no
     facts.environment = node.facts.environment;
     inspect_files(*root, facts, usual_timeout);
     (void)host_name_of(*root);
+    (void)read_sysfs_topology(*root);
     auto files = copy_accessed(*root, AccessLog(*log), *target);
     if (const auto own = files ? write_own_files(*target, node, site_file, host) : tl::unexpected(files.error());
         !own) {

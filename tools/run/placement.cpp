@@ -85,7 +85,7 @@ std::vector<RankDeviceNames> find_devices(const SysRoot& root, const Environment
     if (node.plan.fabric.ports.empty()) {
         node.plan.fabric = choose_fabric(node.facts.fabric, Settings());
     }
-    // Without these files, PCI addresses still tell which devices are near each other.
+    // Where the kernel's files are missing, PCI addresses still tell which devices are near each other.
     const auto topology = read_sysfs_topology(root).value_or(Topology());
     const auto placed =
         place_ranks(node.facts, node.plan, BindChoice::Off, topology, std::vector<CpuSet>(ranks, read_affinity()));

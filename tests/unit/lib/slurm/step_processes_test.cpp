@@ -293,7 +293,7 @@ TEST_F(StepProcessesTest, ContainersOfAComponentOfAHeterogeneousJob) {
     container(63, "0::/system.slice/slurmstepd.scope/job_14/step_0/user/task_0", "");
     EXPECT_EQ(identify(60, step), (ProcessIdentity{own, "ib_write_bw"}));
     EXPECT_EQ(identify(61, step), (ProcessIdentity{own, "ib_write_bw"}));
-    EXPECT_EQ(identify(30, step).owner, own) << "the leader's";
+    EXPECT_EQ(identify(30, step), (ProcessIdentity{other, "job 12 step 0"})) << "the leader's own";
     EXPECT_EQ(identify(62, step).owner, ProcessOwner::System) << "no task's environment has that number";
     EXPECT_EQ(identify(63, step), (ProcessIdentity{other, "job 14 step 0"}));
 }

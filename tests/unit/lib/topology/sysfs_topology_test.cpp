@@ -64,6 +64,18 @@ TEST(SysfsTopology, LeavesOutCpusThatAreOffline) {
     EXPECT_EQ(cores_of(*read), "1,5@0.1 3@0.1 2,6@1.0 4@1.0 ");
 }
 
+TEST(SysfsTopology, HasTheDiesOfANumaNodeTogether) {
+    test::Tree tree;
+    tree.file(cpu_folder + "/online", "0-3");
+    for (unsigned cpu = 0; cpu < 4; ++cpu) {
+        add_cpu(tree, cpu, std::to_string(cpu), "0-3");
+        tree.file(format_text("{}/cpu{}/topology/die_cpus_list", cpu_folder, cpu), std::to_string(cpu));
+    }
+    tree.file("/sys/devices/system/node/node0/cpulist", "0,2");
+    tree.file("/sys/devices/system/node/node1/cpulist", "1,3");
+    EXPECT_EQ(cores_of(read_sysfs_topology(tree.root()).value()), "0@0.0 2@0.0 1@0.1 3@0.1 ");
+}
+
 TEST(SysfsTopology, EachCpuIsACoreWhereNothingTells) {
     test::Tree tree;
     tree.file(cpu_folder + "/online", "0-2");
@@ -73,7 +85,7 @@ TEST(SysfsTopology, EachCpuIsACoreWhereNothingTells) {
     EXPECT_EQ(read->packages, 1U);
 }
 
-TEST(SysfsTopology, AsksNotEachCpuForAFileThatTheKernelLacks) {
+TEST(SysfsTopology, DoesNotAskEachCpuForAFileThatTheKernelLacks) {
     test::Tree tree;
     add_two_packages(tree);
     const auto log = std::make_shared<AccessLog>();
@@ -90,6 +102,9 @@ TEST(SysfsTopology, ACpuThatGoesOfflineMeanwhileTakesNothingFromTheOthers) {
     const auto read = read_sysfs_topology(tree.root());
     ASSERT_TRUE(read);
     EXPECT_EQ(cores_of(*read), "0,4@0.0 2,6@0.0 1@0.1 3,7@1.1 5@1.1 ");
+    std::filesystem::remove_all(tree.at(cpu_folder + "/cpu0/topology"));
+    add_cpu(tree, 4, "4", "2,4,6");
+    EXPECT_EQ(cores_of(read_sysfs_topology(tree.root()).value()), "0@0.0 2,6@0.0 4@0.0 1@0.1 3,7@1.1 5@1.1 ");
 }
 
 TEST(SysfsTopology, FailsWithoutCpus) {
