@@ -143,6 +143,11 @@ const NumaNode* plain_node_of(const std::vector<NumaNode>& nodes, const CpuSet& 
     return best;
 }
 
+/// True for a copied machine whose topology is in a file.
+bool has_xml(const SysRoot& root) {
+    return root.path() != "/" && root.exists(topology_file);
+}
+
 Result<HwlocMachine> load_below(const Libhwloc& hwloc, const SysRoot& root, Devices devices) {
     // Without the first CPU's topology, hwloc prints an error to stderr. CPU 0 may be offline (hwloc 2.4.1 or newer).
     const auto online = CpuSet::parse_list(root.read("/sys/devices/system/cpu/online").value_or(""));
@@ -189,7 +194,7 @@ Topology to_topology(const HwlocMachine& machine) {
 }
 
 Result<Topology> read_topology(const SysRoot& root) {
-    if (has_topology_file(root)) {
+    if (has_xml(root)) {
         return root.read(topology_file, longest_xml)
             .and_then(read_xml)
             .map([](const XmlMachine& machine) { return machine.topology; })
@@ -209,7 +214,7 @@ Result<Topology> read_topology(const SysRoot& root) {
 }
 
 Result<std::string> export_topology(const SysRoot& root) {
-    if (has_topology_file(root)) {
+    if (has_xml(root)) {
         return root.read(topology_file, longest_xml);
     }
     const auto load = [&root](const Libhwloc& hwloc) { return load_below(hwloc, root, Devices::Read); };

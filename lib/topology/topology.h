@@ -95,11 +95,6 @@ private:
 /// A file below a root that holds its topology in XML. If it exists, read_topology() reads it instead of /sys.
 inline constexpr std::string_view topology_file = "/topology.xml";
 
-/// True for a copied machine with such a file.
-inline bool has_topology_file(const SysRoot& root) {
-    return root.path() != "/" && root.exists(topology_file);
-}
-
 /// Reads CPUs, caches and memory. Skips hwloc's search for devices, which takes four times as long and queries drivers
 /// that may hang; lib/fabric/fabric.h reads the devices, with protection against hangs. Without hwloc reads the
 /// kernel's files by itself. Fails if the machine cannot be read.
