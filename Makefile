@@ -79,7 +79,8 @@ cuda_flags := $(CUDA_CPPFLAGS) $(NCCL_CPPFLAGS)
 find = $(shell cd $(srcdir) && find lib plugin tools tests examples -path tests/data -prune -o -name '$1' -print | sort)
 # Without CUDA and NCCL there is no rdma-nccl-bench.
 has_bench := $(and $(HAVE_CUDA),$(HAVE_NCCL))
-everything := $(filter-out $(if $(has_bench),,tools/bench/nccl_rank/% tests/fake_nccl/%),$(call find,*.cpp))
+everything := $(filter-out $(if $(has_bench),,tools/bench/nccl_rank/% tests/fake_nccl/%) \
+	$(if $(HAVE_HWLOC),,lib/topology/hwloc_%),$(call find,*.cpp))
 sources = $(filter $1/%.cpp,$(everything))
 
 objects = $(patsubst %.cpp,build/obj/%.o,$(filter $1/%.cpp,$(everything)))
@@ -138,7 +139,8 @@ static_command := $(if $(HAVE_STATIC),build/static/rdma-nccl)
 profiler := build/librdma_nccl_profiler.so
 all: $(plugin) build/rdma-nccl $(static_command) $(rank_of_bench) $(profiler) $(examples)
 
-$(library): $(call objects,lib) build/sources
+without_hwloc := build/obj/lib/topology/no_hwloc.o
+$(library): $(filter-out $(if $(HAVE_HWLOC),$(without_hwloc)),$(call objects,lib)) build/sources
 $(commands): $(filter-out build/obj/tools/main.o $(addprefix build/obj/tools/,static/% profiler/% bench/nccl_rank/%),$(call objects,tools)) build/sources
 $(library) $(commands):
 	@rm -f $@
@@ -156,8 +158,8 @@ build/rdma_nccl.so: $(call objects,plugin) $(library) $(srcdir)/plugin/rdma_nccl
 build/rdma-nccl: build/obj/tools/main.o $(commands) $(library) build/sources
 	$(program) $(own_cxx_library) $(LIBS)
 
-# For containers. The linker takes the functions of tools/static before those of the archives.
-build/static/rdma-nccl: $(call objects,tools/static) $(commands) $(library) build/sources
+# For containers. The linker takes these functions before those of the archives.
+build/static/rdma-nccl: $(call objects,tools/static) $(without_hwloc) $(commands) $(library) build/sources
 	@mkdir -p $(@D)
 	$(call say,LINK,$@)$(CXX) -static $(ldflags) -Wl,--gc-sections -o $@ $(filter %.o %.a,$^) $(LIBS)
 
@@ -302,10 +304,10 @@ demo: ## bring up a private Slurm of two nodes with the plugin, and run srun --r
 headers = $(call find,*.h)
 
 format: ## bring all C++ into the project's format (clang-format)
-	@cd $(srcdir) && clang-format -i $(everything) $(headers)
+	@cd $(srcdir) && clang-format -i $(call find,*.cpp) $(headers)
 
 check-format: ## say which C++ is not in the project's format
-	@cd $(srcdir) && clang-format --dry-run -Werror $(everything) $(headers)
+	@cd $(srcdir) && clang-format --dry-run -Werror $(call find,*.cpp) $(headers)
 
 # An object is newer than its source and every header it includes, so it stands for all of them: only what changed is
 # looked at again. Most of the time goes to the analyzer that follows paths through the code: it gets an eighth of its

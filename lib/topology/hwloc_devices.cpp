@@ -1,9 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 // The GPUs, HCAs and interfaces in hwloc's description of a machine of which there is only that.
-#include "config.h"
-
-#ifdef HAVE_HWLOC
-
 #include "lib/base/text.h"
 #include "lib/fabric/readers.h"
 #include "lib/topology/libhwloc.h"
@@ -272,5 +268,3 @@ XmlMachine to_machine(const HwlocMachine& loaded) {
 }
 
 } // namespace rdma_nccl
-
-#endif

@@ -1,36 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "config.h"
+#include "lib/topology/libhwloc.h"
 #include "lib/topology/sysfs_topology.h"
 #include "lib/topology/topology.h"
 #include "lib/topology/xml.h"
 
 #include <cstdlib>
 
-#ifdef HAVE_HWLOC
-#include "lib/topology/libhwloc.h"
-#endif
-
 namespace rdma_nccl {
-
-#ifndef HAVE_HWLOC
-
-static tl::unexpected<Error> not_built() {
-    return fail("built without hwloc: install its headers and build again");
-}
-
-Result<Topology> read_topology(const SysRoot& root) {
-    return read_sysfs_topology(root);
-}
-
-Result<XmlMachine> read_hwloc_xml(const std::string& /*text*/) {
-    return not_built();
-}
-
-Result<std::string> export_topology(const SysRoot& /*root*/) {
-    return not_built();
-}
-
-#else
 
 // The library.
 
@@ -229,7 +206,5 @@ Result<std::string> export_topology(const SysRoot& root) {
         return xml;
     });
 }
-
-#endif
 
 } // namespace rdma_nccl

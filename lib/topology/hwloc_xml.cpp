@@ -1,9 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 // Reads XML with libhwloc in a child process.
-#include "config.h"
-
-#ifdef HAVE_HWLOC
-
 #include "lib/base/text.h"
 #include "lib/net/message.h"
 #include "lib/topology/gpu_links.h"
@@ -195,5 +191,3 @@ Result<XmlMachine> read_hwloc_xml(const std::string& text) {
 }
 
 } // namespace rdma_nccl
-
-#endif

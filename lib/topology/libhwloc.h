@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// libhwloc, and machines that it has read. For the files here that its headers are there for (HAVE_HWLOC).
+// libhwloc, and machines that it has read. For hwloc_*.cpp, which are compiled where its headers are.
 #pragma once
 
 #include "lib/base/cpu_set.h"
