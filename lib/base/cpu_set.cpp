@@ -35,6 +35,18 @@ bool add_part(CpuSet& set, std::string_view part) {
     return true;
 }
 
+/// Returns true if `has` does so for a word of `one` and the word of `other` for the same CPUs.
+bool any_word(const CpuSet& one, const CpuSet& other, const auto& has) {
+    const auto words = one.words();
+    const auto others = other.words();
+    for (std::size_t i = 0; i < words.size(); ++i) {
+        if (has(words[i], i < others.size() ? others[i] : 0)) {
+            return true;
+        }
+    }
+    return false;
+}
+
 } // namespace
 
 CpuSet CpuSet::range(unsigned first, unsigned last) {
@@ -79,21 +91,11 @@ void CpuSet::add(unsigned cpu) {
 }
 
 bool CpuSet::contains(const CpuSet& other) const {
-    for (std::size_t i = 0; i < other.words_.size(); ++i) {
-        if ((other.words_[i] & ~word(i)) != 0) {
-            return false;
-        }
-    }
-    return true;
+    return !any_word(other, *this, [](auto others, auto own) { return (others & ~own) != 0; });
 }
 
 bool CpuSet::intersects(const CpuSet& other) const {
-    for (std::size_t i = 0; i < other.words_.size(); ++i) {
-        if ((other.words_[i] & word(i)) != 0) {
-            return true;
-        }
-    }
-    return false;
+    return any_word(other, *this, [](auto others, auto own) { return (others & own) != 0; });
 }
 
 std::size_t CpuSet::size() const {
