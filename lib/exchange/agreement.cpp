@@ -296,15 +296,12 @@ OrderChosen choose_order(std::span<const NodeReport> reports, const Settings& se
     if (std::ranges::none_of(places, [](const auto& place) { return place.has_value(); })) {
         return stays("SLURM_TOPOLOGY_ADDR names no switch or block");
     }
-    auto order = order_by_place(places);
-    const auto slurms = positions_where(reports, [](const auto&) { return true; });
-    if (order == slurms) {
+    auto ordered = order_by_place(places);
+    if (!ordered.gains()) {
         return stays("a ring leaves switches or blocks as seldom as it can");
     }
-    const auto before = count_crossings(places, slurms);
-    const auto after = count_crossings(places, order);
-    const auto [fewer, former] = std::ranges::mismatch(after, before); // the outermost switches that gain
-    return {std::move(order),
+    const auto [fewer, former] = std::ranges::mismatch(ordered.after, ordered.before); // the outermost ones that gain
+    return {std::move(ordered.order),
             format_text("a ring of nodes leaves its switches or blocks {} times, not {}", *fewer, *former)};
 }
 

@@ -37,9 +37,11 @@ std::vector<std::size_t> number_groups(std::span<const std::optional<NetworkPlac
     return groups;
 }
 
-/// Returns the numbers of each node's groups, from the outermost one.
-std::vector<std::vector<std::size_t>> number_paths(std::span<const std::optional<NetworkPlace>> places) {
-    std::vector<std::vector<std::size_t>> paths(places.size());
+/// The numbers of each node's groups, from the outermost one. All are equally long.
+using Paths = std::vector<std::vector<std::size_t>>;
+
+Paths number_paths(std::span<const std::optional<NetworkPlace>> places) {
+    Paths paths(places.size());
     std::vector<std::size_t> groups(places.size());
     for (std::size_t depth = 0; depth < depth_of(places); ++depth) {
         groups = number_groups(places, groups, depth);
@@ -48,6 +50,18 @@ std::vector<std::vector<std::size_t>> number_paths(std::span<const std::optional
         }
     }
     return paths;
+}
+
+Crossings count_crossings(const Paths& paths, const std::vector<std::size_t>& order) {
+    Crossings crossings(paths.empty() ? 0 : paths.front().size());
+    for (std::size_t i = 0; i < order.size(); ++i) {
+        const auto& one = paths[order[i]];
+        const auto& next = paths[order[(i + 1) % order.size()]];
+        for (std::size_t depth = 0; depth < crossings.size(); ++depth) {
+            crossings[depth] += one[depth] == next[depth] ? 0U : 1U;
+        }
+    }
+    return crossings;
 }
 
 } // namespace
@@ -70,28 +84,16 @@ std::optional<NetworkPlace> parse_place(std::string_view address, std::string_vi
     return is_named && address == node ? std::optional(std::move(place)) : std::nullopt;
 }
 
-std::vector<std::size_t> order_by_place(std::span<const std::optional<NetworkPlace>> places) {
+OrderByPlace order_by_place(std::span<const std::optional<NetworkPlace>> places) {
     std::vector<std::size_t> given(places.size());
     std::iota(given.begin(), given.end(), std::size_t{0});
     const auto paths = number_paths(places);
     auto order = given;
     std::ranges::stable_sort(
         order, {}, [&](std::size_t node) -> const auto& { return paths[node]; });
-    return count_crossings(places, order) == count_crossings(places, given) ? given : order;
-}
-
-std::vector<std::size_t> count_crossings(std::span<const std::optional<NetworkPlace>> places,
-                                         std::span<const std::size_t> order) {
-    const auto paths = number_paths(places);
-    std::vector<std::size_t> crossings(depth_of(places));
-    for (std::size_t i = 0; i < order.size(); ++i) {
-        const auto& one = paths[order[i]];
-        const auto& next = paths[order[(i + 1) % order.size()]];
-        for (std::size_t depth = 0; depth < crossings.size(); ++depth) {
-            crossings[depth] += one[depth] == next[depth] ? 0U : 1U;
-        }
-    }
-    return crossings;
+    auto before = count_crossings(paths, given);
+    auto after = count_crossings(paths, order);
+    return {after == before ? std::move(given) : std::move(order), std::move(before), std::move(after)};
 }
 
 } // namespace rdma_nccl

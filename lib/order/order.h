@@ -25,14 +25,21 @@ struct NetworkPlace {
 /// of a switch has a period, or if they name no group: topology/flat.
 std::optional<NetworkPlace> parse_place(std::string_view address, std::string_view pattern, std::string_view node);
 
-/// Returns positions in `places`: nodes of a group are beside each other, at each depth. Groups come in the order of
-/// their first node, and nodes of a group stay in their order, so the first node stays the first. Nodes without a place
-/// are a group of their own. The order given stays if a ring crosses as seldom in it.
-std::vector<std::size_t> order_by_place(std::span<const std::optional<NetworkPlace>> places);
+/// How often a ring through all nodes leaves a group, for each depth, from the outermost one: how many neighbours, its
+/// last and first node included, are in different groups.
+using Crossings = std::vector<std::size_t>;
 
-/// Returns for each depth, from the outermost one, how many neighbours of a ring through all nodes in this order, its
-/// last and first node included, are in different groups. Of all orders that of order_by_place() has the least.
-std::vector<std::size_t> count_crossings(std::span<const std::optional<NetworkPlace>> places,
-                                         std::span<const std::size_t> order);
+struct OrderByPlace {
+    std::vector<std::size_t> order; ///< positions in the places
+    Crossings before;               ///< in the order given
+    Crossings after;                ///< in `order`: the least of all orders
+
+    [[nodiscard]] bool gains() const { return after != before; }
+};
+
+/// Puts nodes of a group beside each other, at each depth. Groups come in the order of their first node, and nodes of a
+/// group stay in their order, so the first node stays the first. Nodes without a place are a group of their own. The
+/// order given stays if a ring crosses as seldom in it.
+OrderByPlace order_by_place(std::span<const std::optional<NetworkPlace>> places);
 
 } // namespace rdma_nccl
