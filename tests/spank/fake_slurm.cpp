@@ -250,6 +250,8 @@ std::optional<std::uint32_t> integer_item(const FakeSlurm::Internals& host, span
         return remote ? std::optional(static_cast<std::uint32_t>(step.global_ids.size())) : std::nullopt;
     case S_TASK_GLOBAL_ID:
         return host.task != nullptr ? std::optional(host.task->global_id) : std::nullopt;
+    case S_TASK_PID: // all tasks run in this process
+        return host.task != nullptr ? std::optional(static_cast<std::uint32_t>(::getpid())) : std::nullopt;
     case S_TASK_ID:
         return host.task != nullptr ? std::optional(host.task->local_id) : std::nullopt;
     default:
@@ -303,7 +305,7 @@ spank_err_t spank_get_item(spank_t spank, spank_item_t item, ...) {
             *target = ids[local];
         }
     } else if (const auto value = integer_item(host, item)) {
-        *va_arg(arguments, std::uint32_t*) = *value; // S_TASK_ID's int has the same size
+        *va_arg(arguments, std::uint32_t*) = *value; // S_TASK_ID's int and S_TASK_PID's pid_t have the same size
     } else {
         result = ESPANK_NOT_AVAIL;
     }

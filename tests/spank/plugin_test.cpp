@@ -8,6 +8,7 @@
 #include "lib/net/tcp.h"
 #include "lib/slurm/step.h"
 #include "lib/sys/environment.h"
+#include "lib/sys/resources.h"
 #include "tests/spank/fake_slurm.h"
 #include "tests/unit/channel.h"
 #include "tests/unit/hang.h"
@@ -153,6 +154,35 @@ TEST_F(PluginTest, RankLayoutSetsTheContract) {
     EXPECT_EQ(value(0, "JAX_COORDINATOR_ADDRESS"),
               "10.1.0.5:" + std::to_string(std::stoi(value(0, "MASTER_PORT")) + 1));
     EXPECT_EQ(value(0, std::string(note_variable)), "(unset)");
+}
+
+/// The memory of a task's CPUs is, in the tree, that of a NUMA node that no machine has.
+TEST_F(PluginTest, ATaskThatCannotBeBoundIsNamedByItsSlurmNumber) {
+    const auto all = read_affinity();
+    const auto cpus = all.list();
+    slurm.after["slurm_spank_task_init"] = [&] { (void)bind_self({all, std::nullopt}); }; // the next task's process
+    tree.file("/sys/devices/system/cpu/online", cpus).file("/sys/devices/system/node/node1022/cpulist", cpus);
+    tree.file("/sys/devices/system/node/node1022/meminfo", "Node 1022 MemTotal: 1048576 kB\n");
+    slurm.step.node_id = 1;
+    slurm.step.global_ids = {2, 3};
+    const auto messages = tree.at("/messages");
+    const auto said_with = [&](const char* option) {
+        EXPECT_TRUE(run_in_child(std::chrono::seconds(20), [&] {
+            run(option);
+            std::ofstream(messages) << slurm.messages();
+        }));
+        std::ostringstream text;
+        text << std::ifstream(messages).rdbuf();
+        return text.str();
+    };
+    const std::string_view of_first = "warning: task 2 cannot prefer the memory of NUMA node 1022: Invalid argument\n";
+    const std::string_view of_second = "warning: task 3 cannot prefer the memory of NUMA node 1022: Invalid argument\n";
+    for (const auto& [option, first, second] :
+         {std::tuple("verbose=0", false, false), {"verbose=1", true, false}, {"verbose=3", true, true}}) {
+        const auto text = said_with(option);
+        EXPECT_EQ(text.find(of_first) != std::string::npos, first) << option << ": " << text;
+        EXPECT_EQ(text.find(of_second) != std::string::npos, second) << option << ": " << text;
+    }
 }
 
 TEST_F(PluginTest, AContainerThatComesAfterOurVariablesIsNamed) {
