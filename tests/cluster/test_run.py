@@ -74,6 +74,7 @@ class Step:
         where = [CLUSTER, "exec", "--dir", test.cluster.dir, "--user", "alice", "--"]
         self._go = os.path.join(test.cluster.dir, f"step-{number}.go")
         variables = {MARK: self._mark, "GO": self._go, "OUT": self._paths[0], "ERR": self._paths[1], **variables}
+        variables["TMPDIR"] = os.path.join(test.cluster.dir, "home", "alice")  # who is killed leaves files there
         where += ["env", *(f"{name}={value}" for name, value in variables.items())]
         with open(self._paths[0], "a", encoding="ascii") as out, open(self._paths[1], "a", encoding="ascii") as err:
             for path in self._paths:
