@@ -148,6 +148,25 @@ std::optional<pid_t> nearest_step_daemon(const SysRoot& root, const std::vector<
     return found == ancestors.end() ? std::nullopt : std::optional(*found);
 }
 
+/// Returns the step of a process by its cgroup, else by the nearest slurmstepd above it.
+std::optional<StepName> step_of_process(const SysRoot& root, pid_t pid, const std::vector<pid_t>& ancestors) {
+    const auto cgroups = file_of(root, pid, "cgroup");
+    if (auto step = parse_step_cgroups(cgroups)) {
+        return step;
+    }
+    if (auto step = step_of_sluid(root, cgroups)) {
+        return step;
+    }
+    const auto daemon = nearest_step_daemon(root, ancestors);
+    return daemon ? step_of_daemon(root, *daemon) : std::nullopt;
+}
+
+/// The same for its job.
+std::optional<std::uint32_t> job_of_process(const SysRoot& root, pid_t pid) {
+    const auto step = step_of_process(root, pid, ancestors_of(root, pid));
+    return step ? std::optional(step->job) : std::nullopt;
+}
+
 /// Reads each process once.
 bool any_step_daemon(const SysRoot& root, const auto& wanted) {
     return std::ranges::any_of(root.list("/proc").value_or(std::vector<std::string>{}), [&](const std::string& name) {
@@ -194,8 +213,8 @@ std::vector<TaskProcess> task_processes(const SysRoot& root, std::uint32_t job, 
             (!reads_all && user_of(root, *pid) != user)) {
             continue;
         }
-        const bool claims_job = !reads_all && number("SLURM_JOB_ID") == job;
-        if (claims_job || is_below_daemon_of(root, *pid, job, *step)) {
+        if (reads_all ? is_below_daemon_of(root, *pid, job, *step)
+                      : number("SLURM_JOB_ID") == job || job_of_process(root, *pid) == job) {
             found.push_back({*pid, {}, *step, std::move(environment)});
         }
     }
@@ -227,6 +246,11 @@ std::optional<StepName> parse_step_title(std::string_view text) {
     return job && step ? std::optional(StepName{*job, printable(*step, 24)}) : std::nullopt;
 }
 
+StepProcesses StepProcesses::around(const SysRoot& root, pid_t pid, const Step& step, pid_t ancestor) {
+    const auto job = step.job_id != 0 ? job_of_process(root, pid) : std::nullopt;
+    return {job.value_or(step.job_id), step.step_id, ancestor, std::nullopt, step.job_id};
+}
+
 ProcessIdentity StepProcesses::identify(const SysRoot& root, pid_t pid) const {
     if (pid <= 0) {
         return {ProcessOwner::System, {}};
@@ -240,12 +264,7 @@ ProcessIdentity StepProcesses::identify(const SysRoot& root, pid_t pid) const {
     if (ancestor > 0 && (contains(ancestors, ancestor) || process == ancestor)) {
         return {ProcessOwner::Step, name};
     }
-    const auto cgroups = file_of(root, process, "cgroup");
-    auto step = parse_step_cgroups(cgroups);
-    step = step ? step : step_of_sluid(root, cgroups);
-    if (const auto daemon = step ? std::nullopt : nearest_step_daemon(root, ancestors)) {
-        step = step_of_daemon(root, *daemon);
-    }
+    const auto step = step_of_process(root, process, ancestors);
     if (!step) {
         return {claims_step(root, process, *this) ? ProcessOwner::Step : ProcessOwner::System, name};
     }

@@ -3,6 +3,7 @@
 // environment.
 #pragma once
 
+#include "lib/slurm/step.h"
 #include "lib/sys/environment.h"
 #include "lib/sys/sysroot.h"
 
@@ -49,6 +50,10 @@ struct StepProcesses {
     /// slurmstepd, 22.05 to 25.05), while cgroups and slurmstepd's title name the component. 0: `job_id` itself.
     std::uint32_t leader_job_id = 0;
 
+    /// Returns those of the step that the process `pid` is in, and whose environment is `step`, and all below
+    /// `ancestor`. The job's number comes from the cgroup of `pid` or the slurmstepd above it, where either tells.
+    static StepProcesses around(const SysRoot& root, pid_t pid, const Step& step, pid_t ancestor);
+
     /// Returns the job that the tasks' environment names.
     [[nodiscard]] std::uint32_t job_of_tasks() const { return leader_job_id != 0 ? leader_job_id : job_id; }
 
@@ -81,7 +86,7 @@ struct TaskProcess {
 /// the job, but not of the one that `own`, this process's environment, is of. Tasks of another slurmd of the machine do
 /// not count if `own` names one. Any process can claim a step in its environment. So only the user's own processes
 /// count; and for root, who can read everybody's, those below the step's slurmstepd, which is root's, too. `job` may be
-/// a component of a heterogeneous job: its slurmstepd names it, while its tasks' environment names the leader.
+/// a component of a heterogeneous job: its cgroups and slurmstepd name it, its tasks' environment the leader.
 std::optional<TaskProcess> find_task(const SysRoot& root, std::uint32_t job, std::optional<std::uint32_t> step,
                                      const Environment& own, uid_t user);
 

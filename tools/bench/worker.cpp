@@ -78,8 +78,7 @@ private:
             return answer({{"run", run_}, {"refused", start.error().message}});
         }
         if (watched_ && start->watch) {
-            const auto& step = watched_->node.facts.step;
-            watch_.emplace(watched_->watch({step.job_id, step.step_id, ::getpid()}));
+            watch_.emplace(watched_->watch_own_step(::getpid()));
         }
         for (const auto& place : start->ranks) {
             const auto started = ranks_.start(place.rank, start_of(*start, place));

@@ -291,6 +291,10 @@ StepWatch WatchedNode::watch(StepProcesses processes) const {
     return watch_step({root, node.facts, node.plan}, processes);
 }
 
+StepWatch WatchedNode::watch_own_step(pid_t ancestor) const {
+    return watch(StepProcesses::around(root, ::getpid(), node.facts.step, ancestor));
+}
+
 NodeEvidence WatchedNode::evidence(StepWatch& watch, const std::string& log_directory) const {
     const auto task = current_task(node.facts);
     return collect_evidence({root, node.facts, node.plan, task ? task->local_tasks : 1, log_directory}, watch);

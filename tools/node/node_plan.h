@@ -86,6 +86,8 @@ struct WatchedNode {
 
     /// Takes the first sample. `this` must outlive the watch.
     [[nodiscard]] StepWatch watch(StepProcesses processes) const;
+    /// The same for the step that this process is in, if it is in one, and all below `ancestor`.
+    [[nodiscard]] StepWatch watch_own_step(pid_t ancestor) const;
 
     /// Returns the evidence after the last sample. If delayed counters could change the verdict, waits for them.
     [[nodiscard]] NodeEvidence evidence(StepWatch& watch, const std::string& log_directory) const;

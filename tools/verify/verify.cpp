@@ -181,7 +181,7 @@ Result<int> verify_program(const VerifyOptions& options) {
     }
     gate->reader.reset();
     // Other processes of this step, if it is one, count too.
-    auto watch = node->watch({facts.step.job_id, facts.step.step_id, *program});
+    auto watch = node->watch_own_step(*program);
     (void)write_all(gate->writer.get(), "g");
     gate->writer.reset();
     const int code = exit_code_for_status(watch_program(watch, *signals, *program));

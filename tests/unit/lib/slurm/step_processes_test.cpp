@@ -134,6 +134,11 @@ TEST_F(FindTask, OfAComponentOfAHeterogeneousJob) {
     EXPECT_TRUE(find(16, 0)) << "to its user, by the number in its environment";
     EXPECT_FALSE(find(16, 0, {}, 0)) << "any job may have 16 in its environment";
     EXPECT_FALSE(find(17, 0, {}, 1001)) << "of another user";
+    tree_.remove("/proc/80/exe"); // of root's process only root can read that (proc(5))
+    EXPECT_TRUE(find(17, 0)) << "by the title of slurmstepd";
+    EXPECT_FALSE(find(17, 0, {}, 0));
+    tree_.remove("/proc/80/cmdline").file("/proc/81/cgroup", "0::/system.slice/slurmstepd.scope/job_17/step_0\n");
+    EXPECT_TRUE(find(17, 0)) << "by its cgroup";
 }
 
 TEST(StepId, ByNumbers) {
@@ -296,6 +301,24 @@ TEST_F(StepProcessesTest, ContainersOfAComponentOfAHeterogeneousJob) {
     EXPECT_EQ(identify(30, step), (ProcessIdentity{other, "job 12 step 0"})) << "the leader's own";
     EXPECT_EQ(identify(62, step).owner, ProcessOwner::System) << "no task's environment has that number";
     EXPECT_EQ(identify(63, step), (ProcessIdentity{other, "job 14 step 0"}));
+}
+
+/// In a component, a task's environment has the leader's number, here 11.
+TEST_F(StepProcessesTest, AroundATaskOfAComponent) {
+    rdma_nccl::Step step;
+    step.job_id = 11;
+    step.step_id = 0;
+    process(32, 20, "bash", "0::/", "bash"); // Slurm uses no cgroups
+    for (const pid_t task : {30, 32}) {
+        const auto processes = StepProcesses::around(tree_.root(), task, step, 70);
+        EXPECT_EQ(processes.job_id, 12U) << task;
+        EXPECT_EQ(processes.step_id, 0U);
+        EXPECT_EQ(processes.ancestor, 70);
+        EXPECT_EQ(processes.job_of_tasks(), 11U);
+        EXPECT_EQ(identify(30, processes).owner, own);
+    }
+    EXPECT_EQ(StepProcesses::around(tree_.root(), 1, step, 70).job_id, 11U) << "nothing else tells";
+    EXPECT_EQ(StepProcesses::around(tree_.root(), 30, rdma_nccl::Step(), 70).job_id, 0U) << "no job";
 }
 
 TEST_F(StepProcessesTest, AThreadIsItsProcess) {
