@@ -20,6 +20,8 @@ namespace {
 using Time = std::chrono::steady_clock::time_point;
 
 constexpr std::size_t most_line = 1024; ///< of RAS
+/// The `os_error` of a report that is cut off, by an NCCL whose RAS may crash its rank.
+constexpr int may_have_crashed = ECONNABORTED;
 
 /// What ends a wait early.
 struct Limit {

@@ -8,7 +8,6 @@
 #include "lib/nccl_ras/judge.h"
 #include "lib/net/ip.h"
 
-#include <cerrno>
 #include <chrono>
 #include <cstdint>
 #include <string>
@@ -43,9 +42,6 @@ struct Asking {
     std::chrono::milliseconds limit{30000};
     int cancel = -1; ///< a descriptor that ends everything once it is readable; -1: none
 };
-
-/// The `os_error` of a report that is cut off, by an NCCL whose RAS may crash its rank.
-inline constexpr int may_have_crashed = ECONNABORTED;
 
 /// Gets one report: in JSON, or in text before 2.28.7. Fails with a message that says which NCCL is needed if that of
 /// the job is too old.
