@@ -22,8 +22,8 @@ struct Lag {
     std::uint32_t size = 0;      ///< of the communicator
     std::string_view function;   ///< of function_names
     std::uint64_t operation = 0; ///< number of the collective, of this function and communicator, from 1
-    std::vector<Member> members; ///< who has not entered it
-    std::size_t unnamed = 0;     ///< more who have not, but whom a report in text does not name
+    std::vector<Member> members; ///< ranks that have not entered it
+    std::size_t unnamed = 0;     ///< more that have not; which ranks they are, a report in text does not say
     std::size_t waiting = 0;     ///< ranks that have
 };
 

@@ -58,7 +58,7 @@ void fields(auto& f, Row<LagRow> /*row*/) {
       [](const LagRow& r) { return r.lag.operation; });
     f("waiting", "ranks that have entered it", [](const LagRow& r) { return r.lag.waiting; });
     f("ranks", "that have not", &LagRow::ranks);
-    f("unnamed", "more that have not, whom NCCL before 2.28.7 does not name",
+    f("unnamed", "more that have not; which ranks they are, NCCL before 2.28.7 does not say",
       [](const LagRow& r) { return r.lag.unnamed; });
 }
 
