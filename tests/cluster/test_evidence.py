@@ -251,6 +251,36 @@ class Watched(EvidenceTest):
             self.assertRegex(text, r"(?m)^(rdma-nccl: )?RDMA USED: 100.0 % of ")
             self.assertNotIn("stayed idle", text)
 
+    def test_components_of_a_heterogeneous_job(self):
+        """srun knows them by the leader and their place in its job, squeue and slurmstepd by numbers of their own."""
+        command = [CLUSTER, "exec", "--dir", self.cluster.dir, "--user", "alice", "--", "salloc", "-Q", "-N1", ":", "-N1",
+                   "srun", "--het-group=0,1", "bash", "-c", WAIT, "bash", self.shared]
+        with subprocess.Popen(command) as job:
+            deadline = time.monotonic() + TIME_LIMIT
+            while len(glob.glob(f"{self.shared}/started.*")) < 2:
+                self.assertLess(time.monotonic(), deadline)
+                time.sleep(0.05)
+            steps = self.good("squeue", "--noheader", "--steps", "--format=%N %i").split()
+            verdicts = {node: subprocess.run(self.verify("--json", "--step", step, "--seconds", "0.1"),
+                                             capture_output=True, text=True, check=False)
+                        for node, step in zip(steps[::2], steps[1::2]) if re.fullmatch(r"\d+\.\d+", step)}
+            with open(f"{self.shared}/go", "w", encoding="ascii"):
+                pass
+            self.assertEqual(job.wait(TIME_LIMIT), 0)
+        self.assertEqual(sorted(verdicts), ["n01", "n02"])
+        for node, watched in verdicts.items():
+            self.assertEqual((watched.returncode, watched.stderr), (0, ""), node)
+            self.assertEqual([each["node"] for each in json.loads(watched.stdout)["nodes"]], [node])
+
+    def test_a_program_in_a_component(self):
+        """The component's own slurmstepd, whose number is not that of SLURM_JOB_ID, is no other job's."""
+        alone = "while grep -qsx slurmstepd /proc/[0-9]*/comm; do sleep 0.05; done; "  # of steps before
+        output = self.good("bash", "-c", alone + "exec salloc -Q -N1 : -N1 srun --het-group=1 rdma-nccl verify --json "
+                           f"--output {self.shared}/verdict.json -- printenv SLURM_JOB_ID SLURM_JOB_ID_HET_GROUP_1")
+        self.assertEqual(len(set(output.split())), 2, output)
+        with open(f"{self.shared}/verdict.json", encoding="utf-8") as file:
+            self.assertTrue(json.load(file)["nodes"][0]["exclusive"])
+
     def test_a_step_that_is_not_there(self):
         result = subprocess.run(self.verify("--step", "4711.0"), text=True, capture_output=True, check=False)
         self.assertEqual(result.returncode, 3)

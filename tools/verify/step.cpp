@@ -84,13 +84,13 @@ Result<int> watch_here(const VerifyOptions& options, const StepId& id) {
 
 // --- In the calling process ---
 
-std::vector<std::string> command_for(const VerifyOptions& options, const StepId& id, const std::string& nodes,
-                                     std::size_t node_count) {
+std::vector<std::string> command_for(const VerifyOptions& options, const StepId& id, const std::string& job,
+                                     const std::string& nodes, std::size_t node_count) {
     std::array<char, 4096> self{};
     const auto length = ::readlink("/proc/self/exe", self.data(), self.size() - 1);
-    const auto srun = format_text("srun --jobid={} --nodelist={} --nodes={} --overlap --quiet --label "
+    const auto srun = format_text("srun {} --nodelist={} --nodes={} --overlap --quiet --label "
                                   "--ntasks-per-node=1 --gres=none --cpu-bind=none --input=none",
-                                  id.job, nodes, node_count);
+                                  job, nodes, node_count);
     const auto arguments = split_words(srun);
     std::vector<std::string> command(arguments.begin(), arguments.end());
     command.emplace_back(length > 0 ? self.data() : "rdma-nccl");
@@ -117,6 +117,22 @@ Result<std::string> output_of(const std::vector<std::string>& command) {
     CapturedProcess::read({&*process, 1}, Clock::time_point::max());
     (void)process->finish();
     return process->text();
+}
+
+/// Returns srun's options for the job. Of a heterogeneous job srun knows the leader and the place of a component, which
+/// squeue says: "12+1" (%i) is job 13 (%A).
+std::string job_options(std::uint32_t job) {
+    const auto number = std::to_string(job);
+    const auto list = output_of({"squeue", "--noheader", "--jobs", number, "--format=%A %i"});
+    const std::string lines = list.value_or(""); // of a leader, a line for each component
+    for (const auto line : split(lines, '\n')) {
+        const auto words = split_words(line);
+        const auto [leader, place] = split_once(words.size() == 2 && words[0] == number ? words[1] : "", '+');
+        if (place) {
+            return format_text("--jobid={} --het-group={}", leader, *place);
+        }
+    }
+    return "--jobid=" + number;
 }
 
 std::vector<NodeEvidence> evidence_in(std::string_view output) {
@@ -169,7 +185,7 @@ Result<int> verify_step(const VerifyOptions& options) {
         return fail(list ? format_text("verify: there is no step {} that runs (squeue --steps)", options.step)
                          : format_text("verify: {}", list.error().message));
     }
-    const auto output = output_of(command_for(options, *id, nodes, names.size()));
+    const auto output = output_of(command_for(options, *id, job_options(id->job), nodes, names.size()));
     auto evidence = output ? evidence_in(*output) : std::vector<NodeEvidence>();
     if (evidence.empty()) {
         return fail(format_text("verify: no node of step {} reported: is rdma-nccl installed there?", options.step));
