@@ -91,10 +91,6 @@ DrainDecision decide_drain(NodeStatus status, const SlurmNode& node, std::string
 /// Returns a reason for Slurm: one line, no quotes, starts with `drain_prefix`.
 std::string drain_reason(std::string_view worst);
 
-/// Runs `command` without a shell and returns its output. The first word is an absolute path, or is searched for in
-/// PATH and Slurm's usual directories. Fails if it cannot be started, exits with an error, or runs longer than `limit`.
-Result<std::string> run_scontrol(const std::vector<std::string>& command, std::chrono::milliseconds limit);
-
 /// How the check reaches Slurm.
 struct SlurmAccess {
     std::string scontrol; ///< a name or a path

@@ -5,12 +5,11 @@
 #include "lib/base/text.h"
 #include "tools/common/command_line.h"
 #include "tools/common/print.h"
-#include "tools/common/process.h"
+#include "tools/common/scontrol.h"
 
 #include <algorithm>
 #include <array>
 #include <cstdlib>
-#include <sys/wait.h>
 
 namespace rdma_nccl::check {
 
@@ -109,36 +108,6 @@ std::string drain_reason(std::string_view worst) {
     std::replace_if(
         text.begin(), text.end(), [](char c) { return c == '"' || c == '\'' || c == '[' || c == ']'; }, ' ');
     return std::string(trim(text)); // as when reading it back
-}
-
-Result<std::string> run_scontrol(const std::vector<std::string>& command, std::chrono::milliseconds limit) {
-    if (limit <= std::chrono::milliseconds(0)) {
-        return fail("no time is left to start scontrol: the check took it (--limit)");
-    }
-    const auto& name = command.front();
-    const char* const path = ::getenv("PATH");
-    const auto file =
-        name.find('/') != std::string::npos
-            ? name
-            : find_in_path(name, format_text("{}:/usr/bin:/usr/local/bin:/opt/slurm/bin:/usr/local/slurm/bin",
-                                             path != nullptr ? path : ""));
-    if (file.empty()) {
-        return fail("no scontrol in PATH; name it in the file of expectations: scontrol = /PATH/scontrol");
-    }
-    auto process = CapturedProcess::start({.words = command, .file = file, .input = -1}, true);
-    if (!process) {
-        return tl::unexpected(process.error());
-    }
-    CapturedProcess::read({&*process, 1}, std::chrono::steady_clock::now() + limit);
-    const auto status = process->finish();
-    if (!status) {
-        return fail(format_text("{} did not end within {:.2g} s", file, static_cast<double>(limit.count()) / 1000));
-    }
-    if (!WIFEXITED(*status) || WEXITSTATUS(*status) != 0) {
-        return fail(format_text("{} {}: {}", file, command.size() > 1 ? command[1] : "",
-                                printable(trim(process->text()), 300)));
-    }
-    return process->text();
 }
 
 namespace {

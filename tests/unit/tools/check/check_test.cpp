@@ -10,6 +10,7 @@
 #include "tools/check/check.h"
 #include "tools/check/facts.h"
 #include "tools/check/result.h"
+#include "tools/common/scontrol.h"
 
 #include <cerrno>
 #include <filesystem>

@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: Apache-2.0
+// Asks Slurm by its command scontrol.
+#pragma once
+
+#include "lib/base/result.h"
+
+#include <chrono>
+#include <cstddef>
+#include <string>
+#include <vector>
+
+namespace rdma_nccl {
+
+/// Runs `command` without a shell and returns its output, at most `most` bytes. The first word is an absolute path, or
+/// is searched for in PATH and Slurm's usual directories. Fails if it cannot be started, exits with an error, or runs
+/// longer than `limit`.
+Result<std::string> run_scontrol(const std::vector<std::string>& command, std::chrono::milliseconds limit,
+                                 std::size_t most = std::size_t{64} << 10);
+
+/// Returns what `scontrol show topology` prints. Fails if Slurm does not answer within 20 s.
+Result<std::string> ask_topology();
+
+} // namespace rdma_nccl
