@@ -8,8 +8,9 @@
 
 int main(int argc, char** argv) {
     using namespace rdma_nccl;
-    constexpr std::array<AddSubcommand, 10> subcommands = {
-        add_gids_command, add_env_command,  add_explain_command, add_topo_command,   add_verify_command,
-        add_top_command,  add_hang_command, add_check_command,   pairs::add_command, bench::add_command};
+    constexpr std::array<AddSubcommand, 11> subcommands = {add_gids_command,   add_env_command,   add_explain_command,
+                                                           add_topo_command,   add_order_command, add_verify_command,
+                                                           add_top_command,    add_hang_command,  add_check_command,
+                                                           pairs::add_command, bench::add_command};
     return main_command(argc, argv, subcommands);
 }

@@ -4,13 +4,17 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shutil
 import subprocess
+import sys
 import time
 
-from cluster_test import BUILD, CLUSTER, CONTRACT, PYTHON, ClusterTest, main, show
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "common"))
+import schemas  # noqa: E402
+from cluster_test import BUILD, CLUSTER, CONTRACT, PYTHON, ClusterTest, main, show  # noqa: E402
 
 SUMMARY = re.compile(r"(?m)^rdma-nccl: (\w+) layout, (\d+) tasks? on (\d+) nodes?(?:, (\d+) ranks?)?, head (\w+) \((.*):(\d+)\), (.*)$")
 
@@ -519,6 +523,12 @@ class Trouble(ExchangeTest):
         self.assertEqual(self.cluster.run("pgrep", "-fa", r"slurmstepd: \[|sleep 1000", user="root").stdout, "")
         self.assertIn("head n01", self.step("srun", "-N3", "--rdma-nccl", "true")[1])
 
+    def test_hosts_are_listed_without_a_topology_too(self):
+        result = self.cluster.run("salloc", "-Q", "-N3", "--ntasks-per-node=2", "rdma-nccl", "order")
+        self.assertEqual(result.stdout.split(), ["n01", "n01", "n02", "n02", "n03", "n03"])
+        self.assertRegex(result.stderr, r"\Ardma-nccl: order: 3 nodes, scontrol show topology: the order stays as given: .*\n\Z")
+        self.assertEqual(result.returncode, 1)
+
     def test_exchange_off(self):
         output, messages = self.step("srun", "-N3", "--ntasks-per-node=1", "--rdma-nccl=layout=rank,exchange=off", "bash", "-c", "echo $MASTER_ADDR")
         self.assertEqual(output.split(), ["10.0.60.3"] * 3)
@@ -598,6 +608,23 @@ class Topology(ExchangeTest):
         self.assertIn('--node-rank "1": order=topology gave this node another number', slurms.stderr)
         output, _ = self.step(*step, "rdma-nccl", "run", "pi")
         self.assertRegex(output, r"from 5 ranks on 4 nodes \(n01: 1, n02: 2, n03: 1, n04: 1\)")
+
+    def test_a_list_of_hosts_in_the_order_of_the_network(self):
+        hosts = self.file("hosts")
+        os.chmod(hosts, 0o666)
+        output, messages = self.step("salloc", "-Q", "-N4", "--ntasks-per-node=2", "bash", "-c",
+                                     f"rdma-nccl order > {hosts}; SLURM_HOSTFILE={hosts} srun -m arbitrary --rdma-nccl=layout=rank \"$@\"",
+                                     "bash", *show("RANK", "SLURM_PROCID"), SLURM_TOPO_LEN="30")
+        self.assertEqual([f"{line['HOST']} {line['RANK']} {line['SLURM_PROCID']}" for line in self.ranks(output)],
+                         [f"n0{'1324'[i // 2]} {i} {i}" for i in range(8)])
+        self.assertIn("rdma-nccl: order: 4 nodes, scontrol show topology: a ring leaves its switches or blocks 2 times, not 4\n", messages)
+        output, _ = self.step("salloc", "-Q", "-N3", "rdma-nccl", "order", "--json")
+        schemas.check("order", json.loads(output))
+
+    def test_the_network_is_shown(self):
+        output, _ = self.step("salloc", "-Q", "-N4", "rdma-nccl", "topo", "--network")
+        self.assertEqual([line.split() for line in output.splitlines()[1:]],
+                         [["spine", "4", "n[01-04]"], ["s1", "2", "n[01,03]"], ["s2", "2", "n[02,04]"]])
 
     def test_explain_tells_the_order(self):
         output, _ = self.step("srun", "-N4", "--ntasks-per-node=1", "--rdma-nccl=layout=rank,order=topology", "bash", "-c",

@@ -135,6 +135,7 @@ void add_env_command(const Subcommand& app, int& exit_code);     ///< prints the
 void add_explain_command(const Subcommand& app, int& exit_code); ///< prints the plan of this node with its reasons
 void add_gids_command(const Subcommand& app, int& exit_code);    ///< prints the GID tables of this node
 void add_hang_command(const Subcommand& app, int& exit_code);    ///< for which rank a step waits; 1: for one or more
+void add_order_command(const Subcommand& app, int& exit_code);   ///< prints a job's nodes in the network's order
 void add_top_command(const Subcommand& app, int& exit_code);     ///< shows live traffic over RDMA and over sockets
 void add_topo_command(const Subcommand& app, int& exit_code);    ///< prints distances and places of ranks; 1: warnings
 void add_verify_command(const Subcommand& app, int& exit_code);  ///< 0 USED or IDLE, 1 MIXED, 2 NOT USED, 3 UNKNOWN

@@ -2,12 +2,16 @@
 #include "tools/topo/topo.h"
 
 #include "lib/base/text.h"
+#include "lib/order/network.h"
+#include "lib/slurm/step.h"
 #include "lib/sys/sysroot.h"
 #include "lib/topology/gpu_links.h"
 #include "tools/common/command_line.h"
 #include "tools/common/print.h"
+#include "tools/common/scontrol.h"
 
 #include <memory>
+#include <unistd.h>
 
 namespace rdma_nccl {
 
@@ -19,9 +23,27 @@ struct TopoOptions {
     std::string xml;
     std::string svg;
     bool json = false;
+    bool network = false;
 };
 
+/// Shows where Slurm says that the nodes of this step or job are.
+Result<int> show_network() {
+    const auto nodes = read_step(Environment::from(environ), {}).nodes;
+    if (nodes.empty()) {
+        return fail("topo --network: there is no job here; rdma-nccl order --json NODES tells of others");
+    }
+    const auto places = ask_topology().and_then([&](const auto& text) { return places_by_topology(text, nodes); });
+    if (!places) {
+        return fail(format_text("topo --network: scontrol show topology: {}", places.error().message));
+    }
+    print_out(network_text(nodes, *places));
+    return exit_good;
+}
+
 Result<int> run_topo(const TopoOptions& options, const Settings& settings) {
+    if (options.network) {
+        return show_network();
+    }
     const bool here = options.xml.empty();
     auto planned = here ? plan_node(options.settings, settings, usual_timeout, options.ranks)
                         : plan_by_xml(options.xml, settings, options.ranks);
@@ -51,10 +73,10 @@ void add_topo_command(const Subcommand& app, int& exit_code) {
     auto options = std::make_shared<TopoOptions>();
     const auto command = app.subcommand("topo", "GPUs, HCAs and CPUs, their distances, and where the ranks belong");
     const auto json = command.flag("--json", options->json, "print JSON");
-    command.option("--svg", options->svg, "write a picture for a browser to FILE")
-        .type_name("FILE")
-        .not_empty()
-        .excludes(json);
+    const auto svg = command.option("--svg", options->svg, "write a picture for a browser to FILE")
+                         .type_name("FILE")
+                         .not_empty()
+                         .excludes(json);
     command
         .option("--ranks", options->ranks.ranks,
                 "places for N ranks (default: the tasks of this step on this node, else one per GPU)")
@@ -64,11 +86,16 @@ void add_topo_command(const Subcommand& app, int& exit_code) {
                 "as if Slurm had given these CPUs: 0-15, or one list for each rank, 0-7/8-15")
         .type_name("LIST")
         .not_empty();
-    command
-        .option("--xml", options->xml,
-                "show another machine, by its topology of hwloc (lstopo FILE.xml) or NCCL (NCCL_TOPO_DUMP_FILE)")
-        .type_name("FILE")
-        .not_empty();
+    const auto xml =
+        command
+            .option("--xml", options->xml,
+                    "show another machine, by its topology of hwloc (lstopo FILE.xml) or NCCL (NCCL_TOPO_DUMP_FILE)")
+            .type_name("FILE")
+            .not_empty();
+    command.flag("--network", options->network, "instead: switches or blocks of this job's nodes, as Slurm knows them")
+        .excludes(json)
+        .excludes(svg)
+        .excludes(xml);
     run_with_settings(command, options->settings, exit_code,
                       [options](const Settings& settings) { return run_topo(*options, settings); });
 }

@@ -4,11 +4,14 @@
 
 #include "lib/base/format.h"
 #include "lib/base/json.h"
+#include "lib/order/order.h"
 #include "tools/html/page.h"
 #include "tools/node/node_plan.h"
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -17,6 +20,9 @@ namespace rdma_nccl {
 
 /// Returns the report for users in ASCII: NUMA nodes, GPUs with their nearest HCAs, distances, ranks, warnings.
 std::string topo_text(const NodePlan& node, const std::string& host);
+
+/// Returns a table of a step's switches or blocks, from the outermost ones, with their nodes. `places`: of each node.
+std::string network_text(std::span<const std::string> nodes, std::span<const std::optional<NetworkPlace>> places);
 
 /// Returns a size like "512 GiB" or "1.5 GiB".
 std::string memory_text(std::uint64_t mib);

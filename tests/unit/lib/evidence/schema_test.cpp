@@ -7,6 +7,7 @@
 #include "tools/check/result.h"
 #include "tools/gids/gids.h"
 #include "tools/hang/hang.h"
+#include "tools/order/order.h"
 #include "tools/pairs/output.h"
 #include "tools/run/failure/report.h"
 #include "tools/topo/topo.h"
@@ -43,6 +44,7 @@ TEST(Schemas, AreInDoc) {
     expect_in_doc("check", "rdma-nccl check --json", check::schema());
     expect_in_doc("hang", "rdma-nccl hang --json", hang::schema());
     expect_in_doc("image", "rdma-nccl check --image --json", check::image_schema());
+    expect_in_doc("order", "rdma-nccl order --json", order::json_schema());
     expect_in_doc("pairs", "rdma-nccl pairs --json", pairs::json_schema());
     expect_in_doc("bench", "rdma-nccl bench --json", bench::json_schema());
     expect_in_doc("verdict", "rdma-nccl verify --json, and the files of verify_dir", verdict_schema());
