@@ -40,11 +40,11 @@ Result<std::optional<Group>> parse_group(std::string_view line) {
         return std::nullopt;
     }
     const auto extent = parse_number<unsigned>(field(is_switch ? "Level" : "BlockSize"));
-    const auto nodes = field("Nodes").empty() ? std::vector<std::string>() : expand_hostlist(field("Nodes"));
+    auto nodes = field("Nodes").empty() ? std::vector<std::string>() : expand_hostlist(field("Nodes"));
     if (!extent || !nodes) {
         return fail(format_text("\"{}\" is malformed", printable(line, 60)));
     }
-    return Group{name, *extent, std::move(*nodes)};
+    return Group{name, *extent, *std::move(nodes)};
 }
 
 } // namespace

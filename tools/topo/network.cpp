@@ -37,10 +37,10 @@ std::string groups_text(const Network& network, Members members, std::size_t dep
     std::string text;
     while (!members.empty()) {
         const auto name = network.group_of(members.front(), depth);
-        const auto others =
-            std::ranges::stable_partition(members, [&](std::size_t i) { return network.group_of(i, depth) == name; });
-        Members inside(members.begin(), others.begin());
-        members.assign(others.begin(), others.end());
+        const auto others = std::stable_partition(members.begin(), members.end(),
+                                                  [&](std::size_t i) { return network.group_of(i, depth) == name; });
+        Members inside(members.begin(), others);
+        members.erase(members.begin(), others);
         if (!name.empty()) {
             text += line_of(network, name, inside, indent);
         }
