@@ -65,8 +65,8 @@ TEST(OrderCommand, ReadsTheLeastLatencyOfTwoNodesFromPairs) {
     const std::vector<std::string> nodes{"n1", "n2", "n3"};
     const Json report{
         {"results", Json::array({result("n1", "n2", {{"min_us", 1.5}}), result("n2", "n1", {{"min_us", 1.25}}),
-                                 result("n1", "n1", {{"min_us", 0.5}}), result("n1", "n3", nullptr),
-                                 result("n3", "n9", {{"min_us", 1}})})}};
+                                 result("n1", "n2", {{"min_us", 1.75}}), result("n1", "n1", {{"min_us", 0.5}}),
+                                 result("n1", "n3", nullptr), result("n3", "n9", {{"min_us", 1}})})}};
     const auto latencies = latencies_between(nodes, report).value();
     ASSERT_EQ(latencies.size(), 1U);
     EXPECT_EQ(latencies[0].a, 0U);
