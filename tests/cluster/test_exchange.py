@@ -4,8 +4,10 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
+import random
 import re
 import shutil
 import subprocess
@@ -637,6 +639,39 @@ class Topology(ExchangeTest):
         self.assertIn("\n  order of nodes: Slurm's (srun says why when the step starts, with verbose=2)\n", output)
         before = self.cluster.run("salloc", "-Q", "-N4", "rdma-nccl", "explain", "--set", "order=topology")
         self.assertIn("\n  order of nodes: open (its nodes agree when a step starts, and srun says why with verbose=2)\n", before.stdout)
+
+
+def nodes_at_random_in_leaves() -> dict[str, str]:
+    """The leaf switch of each of 64 nodes; the same in each run."""
+    leaves = [f"l{i % 8}" for i in range(64)]
+    random.Random(64).shuffle(leaves)
+    return {f"n{i + 1:02}": leaf for i, leaf in enumerate(leaves)}
+
+
+def topology_of(leaves: dict[str, str]) -> list[str]:
+    """Options of `cluster up`."""
+    lines = [f"SwitchName={leaf} Nodes=" + ",".join(node for node in leaves if leaves[node] == leaf) for leaf in set(leaves.values())]
+    return [word for line in [*lines, "SwitchName=spine Switches=l[0-7]"] for word in ("--topology", line)]
+
+
+class ManyLeaves(ExchangeTest):
+    leaf_of = nodes_at_random_in_leaves()
+    arguments = ["--nodes", "64", "--gpus", "1", "--fabric", "bond", "--slurm-conf", "TopologyPlugin=topology/tree",
+                 *topology_of(leaf_of)]
+
+    def leaves(self, hosts: list[str]) -> list[str]:
+        """Of each host in turn, without repeats."""
+        self.assertEqual(sorted(hosts), sorted(self.leaf_of))
+        self.assertEqual(hosts[0], "n01")
+        return [leaf for leaf, _ in itertools.groupby(self.leaf_of[host] for host in hosts)]
+
+    def test_each_leaf_has_its_ranks_in_a_row(self):
+        output, messages = self.step("srun", "-N64", "--ntasks-per-node=1", "--rdma-nccl=layout=rank,order=topology", *show("RANK"))
+        hosts = [line["HOST"] for line in self.ranks(output)]
+        self.assertEqual(len(self.leaves(hosts)), 8)
+        self.assertRegex(messages, r"(?m)^rdma-nccl: order=topology: a ring of nodes leaves its switches or blocks 8 times, not \d\d$")
+        output, _ = self.step("salloc", "-Q", "-N64", "rdma-nccl", "order")
+        self.assertEqual(output.split(), hosts)
 
 
 class MixedVersions(ExchangeTest):
