@@ -55,45 +55,50 @@ std::vector<double> connecting_steps(std::size_t count, Latencies sorted) {
 }
 
 /// Returns the group of each node, when steps below `limit` are those inside of groups. Returns an empty list if that
-/// makes no sense: many pairs of a group are farther apart, or most nodes are alone.
+/// makes no sense: many pairs of a group are farther apart, most nodes are alone, or all others are one group.
 std::vector<std::size_t> group_below(std::size_t count, Latencies sorted, double limit) {
     Connected connected(count);
     const auto farther = std::ranges::lower_bound(sorted, limit, {}, &NodeLatency::us);
     for (const auto& [a, b, us] : std::span(sorted.begin(), farther)) {
         connected.connect(a, b);
     }
-    const auto far_inside = std::ranges::count_if(std::span(farther, sorted.end()), [&](const NodeLatency& pair) {
-        return connected.root_of(pair.a) == connected.root_of(pair.b);
-    });
-    std::map<std::size_t, std::size_t> sizes;
+    const auto far_inside =
+        static_cast<std::size_t>(std::ranges::count_if(std::span(farther, sorted.end()), [&](const NodeLatency& pair) {
+            return connected.root_of(pair.a) == connected.root_of(pair.b);
+        }));
     std::vector<std::size_t> groups(count);
+    std::map<std::size_t, std::size_t> sizes;
     for (std::size_t i = 0; i < count; ++i) {
         groups[i] = connected.root_of(i);
         ++sizes[groups[i]];
     }
     const auto alone =
-        static_cast<std::size_t>(std::ranges::count(groups, 1U, [&](auto group) { return sizes[group]; }));
-    const auto inside = static_cast<std::size_t>(farther - sorted.begin() + far_inside);
-    const bool makes_sense = static_cast<std::size_t>(far_inside) * far_pairs_of <= inside && alone * 2 <= count;
+        static_cast<std::size_t>(std::ranges::count_if(sizes, [](const auto& size) { return size.second == 1; }));
+    const auto inside = static_cast<std::size_t>(farther - sorted.begin()) + far_inside;
+    const bool makes_sense = far_inside * far_pairs_of <= inside && alone * 2 <= count && sizes.size() - alone >= 2;
     return makes_sense ? groups : std::vector<std::size_t>();
 }
 
 } // namespace
 
 Result<NetworkPlaces> places_by_latency(std::size_t count, std::vector<NodeLatency> latencies) {
-    std::vector<std::size_t> numbers(count, count); ///< of the nodes that were measured
+    std::vector<bool> is_measured(count);
     for (const auto& pair : latencies) {
-        numbers.at(pair.a) = numbers.at(pair.b) = 0;
+        is_measured.at(pair.a) = is_measured.at(pair.b) = true;
     }
-    std::size_t measured = 0;
-    for (auto& number : numbers) {
-        number = number == 0 ? measured++ : count;
+    std::vector<std::size_t> nodes; ///< that were measured
+    std::vector<std::size_t> numbers(count);
+    for (std::size_t i = 0; i < count; ++i) {
+        numbers[i] = nodes.size();
+        if (is_measured[i]) {
+            nodes.push_back(i);
+        }
     }
     for (auto& pair : latencies) {
-        pair.a = numbers[pair.a];
-        pair.b = numbers[pair.b];
+        pair = {numbers[pair.a], numbers[pair.b], pair.us};
     }
-    const auto pairs = measured * (measured - std::min<std::size_t>(measured, 1)) / 2;
+    const auto measured = nodes.size();
+    const auto pairs = measured < 2 ? 0 : measured * (measured - 1) / 2;
     if (latencies.size() * 2 < pairs || pairs == 0) {
         return fail(format_text("latencies of {} of {} pairs are too few to tell", latencies.size(), pairs));
     }
@@ -109,11 +114,12 @@ Result<NetworkPlaces> places_by_latency(std::size_t count, std::vector<NodeLaten
             found[node].groups.push_back(format_text("group{}", name));
         }
     }
+    if (found.front().groups.empty()) {
+        return fail("latencies make no groups: they differ too little, or without a pattern");
+    }
     NetworkPlaces places(count);
-    for (std::size_t i = 0; i < count; ++i) {
-        if (numbers[i] < count && !found[numbers[i]].groups.empty()) {
-            places[i] = found[numbers[i]];
-        }
+    for (std::size_t i = 0; i < measured; ++i) {
+        places[nodes[i]] = std::move(found[i]);
     }
     return places;
 }

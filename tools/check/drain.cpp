@@ -132,7 +132,11 @@ Result<std::string> run_in_time(const SlurmAccess& slurm, const std::vector<std:
     constexpr milliseconds most(10000);
     // A third of what is left is for ending scontrol and reporting it: on a busy machine that takes its time.
     const auto left = (slurm.deadline - std::chrono::steady_clock::now()) * 2 / 3;
-    return run_scontrol(command, std::min(most, std::chrono::floor<milliseconds>(left)));
+    if (left <= milliseconds(0)) {
+        return fail("no time is left to start scontrol: the check took it (--limit)");
+    }
+    return run_scontrol(command, std::min(most, std::chrono::floor<milliseconds>(left)), std::size_t{64} << 10,
+                        "name it in the file of expectations: scontrol = /PATH/scontrol");
 }
 
 Result<SlurmNode> show_node(const SlurmAccess& slurm) {

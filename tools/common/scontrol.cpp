@@ -11,7 +11,7 @@
 namespace rdma_nccl {
 
 Result<std::string> run_scontrol(const std::vector<std::string>& command, std::chrono::milliseconds limit,
-                                 std::size_t most) {
+                                 std::size_t most, std::string_view if_missing) {
     if (limit <= std::chrono::milliseconds(0)) {
         return fail("no time is left to start scontrol");
     }
@@ -23,14 +23,18 @@ Result<std::string> run_scontrol(const std::vector<std::string>& command, std::c
             : find_in_path(name, format_text("{}:/usr/bin:/usr/local/bin:/opt/slurm/bin:/usr/local/slurm/bin",
                                              path != nullptr ? path : ""));
     if (file.empty()) {
-        return fail("there is no scontrol in PATH: add its directory to it");
+        return fail(format_text("there is no {} in PATH: {}", printable(name, 100), if_missing));
     }
-    auto process = CapturedProcess::start(
-        {.words = command,
-         .file = file,
-         .input = -1,
-         .prepare = [] { ::unsetenv("SLURM_TOPO_LEN"); }}, // it would cut lines of `show topology`
-        true, most);
+    auto process =
+        CapturedProcess::start({.words = command,
+                                .file = file,
+                                .input = -1,
+                                .prepare =
+                                    [] {
+                                        ::unsetenv("SLURM_TOPO_LEN"); // it would cut lines of `show topology`
+                                        ::unsetenv("SLURM_CLUSTERS"); // sbatch's -M: the job's own cluster is asked
+                                    }},
+                               true, most);
     if (!process) {
         return tl::unexpected(process.error());
     }

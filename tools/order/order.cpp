@@ -4,7 +4,7 @@
 #include "lib/base/format.h"
 #include "lib/base/lists.h"
 #include "lib/base/text.h"
-#include "lib/slurm/step.h"
+#include "lib/slurm/job_hosts.h"
 #include "lib/sys/environment.h"
 #include "lib/sys/sysroot.h"
 #include "tools/common/command_line.h"
@@ -13,7 +13,6 @@
 #include "tools/common/settings_options.h"
 
 #include <algorithm>
-#include <chrono>
 #include <map>
 #include <memory>
 #include <set>
@@ -39,6 +38,9 @@ Result<std::vector<NodeLatency>> latencies_between(std::span<const std::string> 
                 continue;
             }
             const auto us = latency.at("min_us").get<double>();
+            if (!(us > 0)) {
+                continue;
+            }
             const auto found = least.try_emplace(std::minmax(a->second, b->second), us).first;
             found->second = std::min(found->second, us);
         }
@@ -54,7 +56,8 @@ Result<std::vector<NodeLatency>> latencies_between(std::span<const std::string> 
 
 namespace {
 
-constexpr std::size_t most_text = std::size_t{256} << 20;
+constexpr std::size_t most_topology = std::size_t{64} << 20;
+constexpr std::size_t most_report = std::size_t{256} << 20; ///< 700 nodes with one rail
 
 struct OrderOptions {
     std::string hosts;
@@ -64,55 +67,46 @@ struct OrderOptions {
     bool json = false;
 };
 
-struct Hosts {
-    std::vector<std::string> nodes;
-    std::vector<unsigned> tasks;
-};
-
-/// Returns the nodes named, else those of the step or job.
-Result<Hosts> find_hosts(const OrderOptions& options) {
-    Hosts hosts;
-    if (!options.hosts.empty()) {
+/// Returns the nodes named, each once, else those of the step or job.
+Result<JobHosts> find_hosts(const OrderOptions& options) {
+    JobHosts hosts;
+    if (options.hosts.empty()) {
+        auto found = job_hosts(Environment::from(environ));
+        if (!found) {
+            return fail("order: " + found.error().message);
+        }
+        hosts = *std::move(found);
+    } else {
         auto named = expand_hostlist(options.hosts);
         if (!named) {
-            return tl::unexpected(named.error());
+            return fail("order: " + named.error().message);
         }
         std::set<std::string> seen;
         std::erase_if(*named, [&seen](const std::string& node) { return !seen.insert(node).second; });
-        hosts.nodes = std::move(*named);
-    } else {
-        auto step = read_step(Environment::from(environ), {});
-        if (step.heterogeneous) {
-            return fail("order: a heterogeneous job has several lists of nodes: name one, as "
-                        "\"$SLURM_JOB_NODELIST_HET_GROUP_0\"");
-        }
-        hosts = {std::move(step.nodes), std::move(step.tasks_per_node)};
+        hosts = {*std::move(named), std::vector<unsigned>(seen.size(), 1)};
     }
-    if (hosts.nodes.empty()) {
-        return fail("order: there is no job here: name the nodes, as n[01-08]");
-    }
-    if (options.tasks_per_node || hosts.tasks.size() != hosts.nodes.size()) {
-        hosts.tasks.assign(hosts.nodes.size(), options.tasks_per_node.value_or(1));
+    if (options.tasks_per_node) {
+        hosts.tasks.assign(hosts.nodes.size(), *options.tasks_per_node);
     }
     return hosts;
 }
 
 std::string source_of(const OrderOptions& options) {
     const auto& file = options.topology.empty() ? options.pairs : options.topology;
-    return file.empty() ? "scontrol show topology" : std::string(base_name(file));
+    return file.empty() ? "scontrol show topology" : printable(base_name(file), 60);
 }
 
 Result<NetworkPlaces> find_places(const OrderOptions& options, const std::vector<std::string>& nodes) {
     const auto by_topology = [&nodes](const std::string& text) { return places_by_topology(text, nodes); };
     if (!options.topology.empty()) {
-        return read_regular_file(options.topology, most_text).and_then(by_topology);
+        return read_regular_file(options.topology, most_topology).and_then(by_topology);
     }
     if (options.pairs.empty()) {
         return ask_topology().and_then(by_topology);
     }
-    const auto text = read_regular_file(options.pairs, most_text);
+    const auto text = read_regular_file(options.pairs, most_report);
     if (!text) {
-        return tl::unexpected(text.error());
+        return fail(text.error().message + "; a report of one HCA is smaller: rdma-nccl pairs --rails 0");
     }
     return order::latencies_between(nodes, Json::parse(*text).value_or(Json())).and_then([&nodes](auto latencies) {
         return places_by_latency(nodes.size(), std::move(latencies));

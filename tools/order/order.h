@@ -27,7 +27,8 @@ Report order_nodes(std::vector<std::string> nodes, std::vector<unsigned> tasks, 
                    Result<NetworkPlaces> places);
 
 /// Returns the latencies between `nodes` that a JSON report of `rdma-nccl pairs` has: for two nodes the least of all
-/// their rails. Nodes that are not in `nodes` are left out. Fails if it is no such report.
+/// their rails. Nodes that are not in `nodes`, and latencies of 0 and less, are left out. Fails if it is no such
+/// report.
 Result<std::vector<NodeLatency>> latencies_between(std::span<const std::string> nodes, const Json& pairs_report);
 
 /// Returns a line for each task with its node's name, as SLURM_HOSTFILE has it.

@@ -80,7 +80,7 @@ std::string summary(const Report& report) {
         }
     }
     if (!unknown.empty()) {
-        text += format_text("; {} not in it", printable(fold_hostlist(std::move(unknown)), 40));
+        text += format_text("; it does not have {}", printable(fold_hostlist(std::move(unknown)), 40));
     }
     return format_text("{}: {}", what, text);
 }

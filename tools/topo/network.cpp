@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lib/base/format.h"
 #include "lib/base/text.h"
+#include "tools/common/print.h"
 #include "tools/topo/topo.h"
 
 #include <algorithm>
+#include <map>
 
 namespace rdma_nccl {
 
@@ -28,24 +30,30 @@ std::string line_of(const Network& network, std::string_view name, const Members
         names.push_back(network.nodes[i]);
     }
     const auto group = format_text("{:{}}{}", "", indent, printable(name, 40));
-    return format_text("{:<{}}{:>6}  {}\n", group, names_column, members.size(),
-                       printable(fold_hostlist(std::move(names)), 60));
+    const auto line = format_text("{:<{}}{:>6}  ", group, names_column, members.size());
+    const auto left = most_columns - std::min(line.size() + 3, most_columns); // without the dots of a list that is cut
+    return line + printable(fold_hostlist(std::move(names)), left) + '\n';
 }
 
 /// Returns a line for each group of these nodes at `depth`, with those of its own groups below it.
-std::string groups_text(const Network& network, Members members, std::size_t depth, std::size_t indent) {
-    std::string text;
-    while (!members.empty()) {
-        const auto name = network.group_of(members.front(), depth);
-        const auto others = std::stable_partition(members.begin(), members.end(),
-                                                  [&](std::size_t i) { return network.group_of(i, depth) == name; });
-        Members inside(members.begin(), others);
-        members.erase(members.begin(), others);
-        if (!name.empty()) {
-            text += line_of(network, name, inside, indent);
+std::string groups_text(const Network& network, const Members& members, std::size_t depth, std::size_t indent) {
+    std::map<std::string_view, std::size_t> numbers;
+    std::vector<Members> groups; ///< in the order of their first nodes
+    for (const auto i : members) {
+        const auto [found, is_new] = numbers.try_emplace(network.group_of(i, depth), groups.size());
+        if (is_new) {
+            groups.emplace_back();
         }
-        if (depth + 1 < network.places[inside.front()]->groups.size()) {
-            text += groups_text(network, std::move(inside), depth + 1, name.empty() ? indent : indent + 2);
+        groups[found->second].push_back(i);
+    }
+    std::string text;
+    for (const auto& group : groups) {
+        const auto name = network.group_of(group.front(), depth);
+        if (!name.empty()) {
+            text += line_of(network, name, group, indent);
+        }
+        if (depth + 1 < network.places[group.front()]->groups.size()) {
+            text += groups_text(network, group, depth + 1, name.empty() ? indent : indent + 2);
         }
     }
     return text;
@@ -61,7 +69,7 @@ std::string network_text(std::span<const std::string> nodes, std::span<const std
         (places[i] ? known : unknown).push_back(i);
     }
     auto text = format_text("{:<28}{:>6}  {}\n", "switch or block", "nodes", "names");
-    text += groups_text(network, std::move(known), 0, 0);
+    text += groups_text(network, known, 0, 0);
     return text + (unknown.empty() ? "" : line_of(network, "(none)", unknown, 0));
 }
 

@@ -3,7 +3,7 @@
 
 #include "lib/base/text.h"
 #include "lib/order/network.h"
-#include "lib/slurm/step.h"
+#include "lib/slurm/job_hosts.h"
 #include "lib/sys/sysroot.h"
 #include "lib/topology/gpu_links.h"
 #include "tools/common/command_line.h"
@@ -28,10 +28,11 @@ struct TopoOptions {
 
 /// Shows where Slurm says that the nodes of this step or job are.
 Result<int> show_network() {
-    const auto nodes = read_step(Environment::from(environ), {}).nodes;
-    if (nodes.empty()) {
-        return fail("topo --network: there is no job here; rdma-nccl order --json NODES tells of others");
+    const auto hosts = job_hosts(Environment::from(environ));
+    if (!hosts) {
+        return fail("topo --network: " + hosts.error().message);
     }
+    const auto& nodes = hosts->nodes;
     const auto places = ask_topology().and_then([&](const auto& text) { return places_by_topology(text, nodes); });
     if (!places) {
         return fail(format_text("topo --network: scontrol show topology: {}", places.error().message));
@@ -77,15 +78,16 @@ void add_topo_command(const Subcommand& app, int& exit_code) {
                          .type_name("FILE")
                          .not_empty()
                          .excludes(json);
-    command
-        .option("--ranks", options->ranks.ranks,
-                "places for N ranks (default: the tasks of this step on this node, else one per GPU)")
-        .type_name("N");
-    command
-        .option("--cpus", options->ranks.cpus,
-                "as if Slurm had given these CPUs: 0-15, or one list for each rank, 0-7/8-15")
-        .type_name("LIST")
-        .not_empty();
+    const auto ranks =
+        command
+            .option("--ranks", options->ranks.ranks,
+                    "places for N ranks (default: the tasks of this step on this node, else one per GPU)")
+            .type_name("N");
+    const auto cpus = command
+                          .option("--cpus", options->ranks.cpus,
+                                  "as if Slurm had given these CPUs: 0-15, or one list for each rank, 0-7/8-15")
+                          .type_name("LIST")
+                          .not_empty();
     const auto xml =
         command
             .option("--xml", options->xml,
@@ -95,6 +97,8 @@ void add_topo_command(const Subcommand& app, int& exit_code) {
     command.flag("--network", options->network, "instead: switches or blocks of this job's nodes, as Slurm knows them")
         .excludes(json)
         .excludes(svg)
+        .excludes(ranks)
+        .excludes(cpus)
         .excludes(xml);
     run_with_settings(command, options->settings, exit_code,
                       [options](const Settings& settings) { return run_topo(*options, settings); });

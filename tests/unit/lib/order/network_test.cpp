@@ -56,16 +56,39 @@ TEST(SlurmTopology, OfBlocksGoesByTheirSizes) {
     EXPECT_EQ(places[2]->groups, (Groups{"", "b3"}));
 }
 
+TEST(SlurmTopology, OfBlocksBefore2411HasNoSizes) {
+    EXPECT_EQ(text_of(places_by_topology("BlockName=b1 BlockIndex=0 Nodes=n[1,3]\nBlockName=b2 BlockIndex=1 Nodes=n2\n",
+                                         named("n[1-3]"))
+                          .value()),
+              "b1 b2 b1");
+}
+
+TEST(SlurmTopology, LargerThanAnyNetworkIsRefused) {
+    std::string levels;
+    for (unsigned level = 0; level < 40; ++level) {
+        levels += "SwitchName=s Level=" + std::to_string(level) + " Nodes=n1\n";
+    }
+    EXPECT_FALSE(places_by_topology(levels, named("n1")));
+    std::string names;
+    for (unsigned i = 0; i < 100; ++i) {
+        names += "SwitchName=s Level=0 Nodes=n[1-65000]\n";
+    }
+    EXPECT_FALSE(places_by_topology(names, named("n1")));
+}
+
 TEST(SlurmTopology, WithoutASwitchOrBlockIsAnError) {
     EXPECT_FALSE(places_by_topology("", named("n1")));
-    EXPECT_FALSE(places_by_topology("slurm_load_topo error: No topology information available", named("n1")));
+    const auto none = places_by_topology("slurm_load_topo error: No topology information available\n", named("n1"));
+    ASSERT_FALSE(none);
+    EXPECT_EQ(none.error().message,
+              "it names no switch or block: slurm_load_topo error: No topology information available");
     EXPECT_FALSE(places_by_topology("TorusName=t Dims=2x2x2\n", named("n1")));
 }
 
 TEST(SlurmTopology, ThatIsMalformedIsAnErrorAndNotHalfOfIt) {
-    for (const auto* const bad :
-         {"SwitchName=l1 LinkSpeed=1 Nodes=n[1-2]", "SwitchName=l1 Level=x Nodes=n1",
-          "SwitchName=l1 Level=0 Nodes=n[1-", "BlockName=b1 Nodes=n1", "BlockName=b1 BlockSize=-1 Nodes=n1"}) {
+    for (const auto* const bad : {"SwitchName=l1 LinkSpeed=1 Nodes=n[1-2]", "SwitchName=l1 Level=x Nodes=n1",
+                                  "SwitchName=l1 Level=0 Nodes=n[1-",
+                                  "BlockName=b1 Nodes=n1 BlockSize=", "BlockName=b1 BlockSize=-1 Nodes=n1"}) {
         const auto places = places_by_topology(std::string(tree) + bad, named("n01"));
         ASSERT_FALSE(places) << bad;
         EXPECT_NE(places.error().message.find("malformed"), std::string::npos) << bad;
@@ -132,8 +155,8 @@ TEST(LatencyGroups, OfNodesThatAreEquallyFarMakesNoGroups) {
             equal.push_back({a, b, 2 + 0.01 * static_cast<double>(a * b)});
         }
     }
-    EXPECT_EQ(text_of(places_by_latency(8, equal).value()), "- - - - - - - -");
-    EXPECT_EQ(text_of(places_by_latency(2, {{0, 1, 2.0}}).value()), "- -");
+    EXPECT_FALSE(places_by_latency(8, equal));
+    EXPECT_FALSE(places_by_latency(2, {{0, 1, 2.0}}));
 }
 
 TEST(LatencyGroups, OnePairThatIsNearerMakesNoGroups) {
@@ -142,7 +165,7 @@ TEST(LatencyGroups, OnePairThatIsNearerMakesNoGroups) {
         pair.us = 2;
     }
     latencies[0].us = 1;
-    EXPECT_EQ(places_by_latency(16, latencies).value().front(), std::nullopt) << "most nodes would be alone";
+    EXPECT_FALSE(places_by_latency(16, latencies)) << "most nodes would be alone";
 }
 
 TEST(LatencyGroups, OfAChainMakesNoGroups) { // each is near the next, but the ends are far apart
@@ -152,7 +175,52 @@ TEST(LatencyGroups, OfAChainMakesNoGroups) { // each is near the next, but the e
             chain.push_back({a, b, a / 6 == b / 6 ? 1 + 0.5 * static_cast<double>(b - a - 1) : 1.4});
         }
     }
-    EXPECT_EQ(places_by_latency(12, chain).value().front(), std::nullopt);
+    EXPECT_FALSE(places_by_latency(12, chain));
+}
+
+/// Adds to all latencies of a node.
+std::vector<NodeLatency> with_slow_node(std::vector<NodeLatency> latencies, std::size_t slow, double us) {
+    for (auto& pair : latencies) {
+        pair.us += pair.a == slow || pair.b == slow ? us : 0;
+    }
+    return latencies;
+}
+
+TEST(LatencyGroups, ANodeWithASlowHcaIsAloneAndMakesNoRingWorse) {
+    constexpr std::size_t leaves = 4;
+    for (const double us : {0.3, 1.0, 5.0}) {
+        std::vector<NodeLatency> latencies;
+        NetworkPlaces truth;
+        for (std::size_t a = 0; a < 16; ++a) {
+            truth.push_back(NetworkPlace{{std::to_string(a / leaves)}});
+            for (std::size_t b = a + 1; b < 16; ++b) {
+                latencies.push_back({a, b, a / leaves == b / leaves ? 1.0 : 1.6});
+            }
+        }
+        const auto places = places_by_latency(16, with_slow_node(latencies, 5, us)).value();
+        NetworkPlaces ordered;
+        for (const auto node : order_by_place(places).order) {
+            ordered.push_back(truth[node]);
+        }
+        EXPECT_EQ(order_by_place(ordered).before, Crossings{4}) << us;
+    }
+}
+
+TEST(LatencyGroups, OneNodeApartFromAllOthersIsNoGroup) {
+    auto latencies = of_pods(16);
+    for (auto& pair : latencies) {
+        pair.us = 2;
+    }
+    EXPECT_FALSE(places_by_latency(16, with_slow_node(latencies, 6, 5)));
+}
+
+TEST(LatencyGroups, ANodeThatIsAloneInItsLeafStaysAlone) {
+    auto latencies = of_pods(16);
+    std::erase_if(latencies, [](const NodeLatency& pair) { // of leaf 3 only node 3 is left
+        return (pair.a % 4 == 3 && pair.a != 3) || (pair.b % 4 == 3 && pair.b != 3);
+    });
+    const auto places = places_by_latency(16, latencies).value();
+    EXPECT_EQ(text_of({places.begin(), places.begin() + 4}), pods);
 }
 
 TEST(LatencyGroups, OfTooFewPairsIsAnError) {

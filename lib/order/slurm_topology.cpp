@@ -39,7 +39,8 @@ Result<std::optional<Group>> parse_group(std::string_view line) {
     if (name.empty()) {
         return std::nullopt;
     }
-    const auto extent = parse_number<unsigned>(field(is_switch ? "Level" : "BlockSize"));
+    const bool has_extent = is_switch || fields.contains("BlockSize"); // not of Slurm 23.11 and 24.05
+    const auto extent = has_extent ? parse_number<unsigned>(field(is_switch ? "Level" : "BlockSize")) : 0;
     auto nodes = field("Nodes").empty() ? std::vector<std::string>() : expand_hostlist(field("Nodes"));
     if (!extent || !nodes) {
         return fail(format_text("\"{}\" is malformed", printable(line, 60)));
@@ -54,6 +55,9 @@ Result<NetworkPlaces> places_by_topology(std::string_view output, std::span<cons
     for (std::size_t i = 0; i < nodes.size(); ++i) {
         positions.emplace(nodes[i], i);
     }
+    constexpr std::size_t most_depths = 32;
+    constexpr std::size_t most_names = std::size_t{4} << 20; // 60 times what slurm.conf may have
+    std::size_t expanded = 0;
     std::map<unsigned, std::vector<std::string>, std::greater<>> depths; ///< names of each node's groups by extent
     for (const auto line : split(output, '\n')) {
         const auto group = parse_group(line);
@@ -64,6 +68,10 @@ Result<NetworkPlaces> places_by_topology(std::string_view output, std::span<cons
             continue;
         }
         auto& names = depths[(*group)->extent];
+        expanded += (*group)->nodes.size();
+        if (depths.size() > most_depths || expanded > most_names) {
+            return fail("it has more switches or blocks than make sense");
+        }
         names.resize(nodes.size());
         for (const auto& node : (*group)->nodes) {
             if (const auto found = positions.find(node); found != positions.end()) {
@@ -73,7 +81,8 @@ Result<NetworkPlaces> places_by_topology(std::string_view output, std::span<cons
         }
     }
     if (depths.empty()) {
-        return fail("it names no switch or block");
+        return fail(format_text("it names no switch or block{}{}", output.empty() ? "" : ": ",
+                                printable(trim(output), 100))); // scontrol prints an error and exits with 0
     }
     NetworkPlaces places(nodes.size());
     for (std::size_t i = 0; i < nodes.size(); ++i) {
