@@ -100,12 +100,13 @@ def _write_counters(tree: Tree, hca: Hca, directory: str) -> None:
 
 
 def _write_gids(tree: Tree, port: Port, directory: str) -> None:
-    """An empty slot reads as zeros in gids/; its gid_attrs, which a kernel refuses with EINVAL, are left out."""
+    """An empty slot reads as zeros in gids/; its gid_attrs, which a kernel refuses with EINVAL, are left out. Since Python
+    3.13 an address's `exploded` ends in dots where it holds an IPv4 address; a kernel's text never does."""
     used = {gid.index: gid for gid in port.gids}
-    zeros = ":".join(["0000"] * 8)
     for index in range(port.table_length):
         gid = used.get(index)
-        tree.write(f"{directory}/gids/{index}", gid.value.exploded if gid else zeros)
+        value = gid.value.packed if gid else bytes(16)
+        tree.write(f"{directory}/gids/{index}", value.hex(":", 2))
         if gid:
             tree.write(f"{directory}/gid_attrs/types/{index}", gid.type)
             tree.attributes(f"{directory}/gid_attrs/ndevs", {str(index): gid.netdev})
