@@ -326,8 +326,10 @@ std::string problem_of(const std::string& from, const std::string& to) {
 }
 
 TEST(HwlocTopology, AFileThatCrashesHwlocIsAnError) {
-    const auto problem = problem_of(" complete_cpuset=\"0x00000001\"", ""); // of a cache: hwloc 2.9 ends with SIGSEGV
-    EXPECT_TRUE(problem.empty() || problem.ends_with(" crashed when it read it: the file is damaged or too large"))
+    // Of a cache: hwloc 2.9 ends with SIGSEGV, 2.15 says what is invalid.
+    const auto problem = problem_of(" complete_cpuset=\"0x00000001\"", "");
+    EXPECT_TRUE(problem.empty() || problem.ends_with(" crashed when it read it: the file is damaged or too large") ||
+                problem.find(" cannot read it: invalid ") != std::string::npos)
         << problem;
 }
 
@@ -358,7 +360,8 @@ TEST(HwlocTopology, ReadingAFileLeavesNothingBehind) {
 
 TEST(HwlocTopology, HwlocsOwnReasonsArePassedOn) {
     const auto without = problem_of(" cpuset=", " cpus=");
-    EXPECT_TRUE(without.ends_with(" cannot read it: invalid normal object Machine P#0 without cpuset")) << without;
+    EXPECT_NE(without.find(" cannot read it: invalid normal "), std::string::npos) << without;
+    EXPECT_NE(without.find("object Machine P#0 without cpuset"), std::string::npos) << without; // 2.15 names more
     const auto newer = problem_of("<topology version=\"2.0\">", "<topology version=\"9.1\">");
     EXPECT_EQ(newer.find("XML version 9.1, this libhwloc (hwloc "), 0U) << newer;
 }
