@@ -8,7 +8,7 @@
 namespace rdma_nccl {
 
 static tl::unexpected<Error> not_built() {
-    return fail("built without hwloc, as the static rdma-nccl always is: install hwloc's headers and build again");
+    return fail("built without hwloc: install hwloc's headers and build again");
 }
 
 Result<Topology> read_topology(const SysRoot& root) {

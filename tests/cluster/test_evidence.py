@@ -256,16 +256,18 @@ class Watched(EvidenceTest):
         command = [CLUSTER, "exec", "--dir", self.cluster.dir, "--user", "alice", "--", "salloc", "-Q", "-N1", ":", "-N1",
                    "srun", "--het-group=0,1", "bash", "-c", WAIT, "bash", self.shared]
         with subprocess.Popen(command) as job:
-            deadline = time.monotonic() + TIME_LIMIT
-            while len(glob.glob(f"{self.shared}/started.*")) < 2:
-                self.assertLess(time.monotonic(), deadline)
-                time.sleep(0.05)
-            steps = self.good("squeue", "--noheader", "--steps", "--format=%N %i").split()
-            verdicts = {node: subprocess.run(self.verify("--json", "--step", step, "--seconds", "0.1"),
-                                             capture_output=True, text=True, check=False)
-                        for node, step in zip(steps[::2], steps[1::2]) if re.fullmatch(r"\d+\.\d+", step)}
-            with open(f"{self.shared}/go", "w", encoding="ascii"):
-                pass
+            try:
+                deadline = time.monotonic() + TIME_LIMIT
+                while len(glob.glob(f"{self.shared}/started.*")) < 2:
+                    self.assertLess(time.monotonic(), deadline)
+                    time.sleep(0.05)
+                steps = self.good("squeue", "--noheader", "--steps", "--format=%N %i").split()
+                verdicts = {node: subprocess.run(self.verify("--json", "--step", step, "--seconds", "0.1"),
+                                                 capture_output=True, text=True, check=False, timeout=TIME_LIMIT)
+                            for node, step in zip(steps[::2], steps[1::2]) if re.fullmatch(r"\d+\.\d+", step)}
+            finally:
+                with open(f"{self.shared}/go", "w", encoding="ascii"):
+                    pass
             self.assertEqual(job.wait(TIME_LIMIT), 0)
         self.assertEqual(sorted(verdicts), ["n01", "n02"])
         for node, watched in verdicts.items():

@@ -73,7 +73,8 @@ Result<JobHosts> find_hosts(const OrderOptions& options) {
     if (options.hosts.empty()) {
         auto found = job_hosts(Environment::from(environ));
         if (!found) {
-            return fail("order: " + found.error().message);
+            return fail(format_text("order: {}: name nodes, as n[01-08] or \"$SLURM_JOB_NODELIST_HET_GROUP_0\"",
+                                    found.error().message));
         }
         hosts = *std::move(found);
     } else {

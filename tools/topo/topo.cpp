@@ -30,7 +30,8 @@ struct TopoOptions {
 Result<int> show_network() {
     const auto hosts = job_hosts(Environment::from(environ));
     if (!hosts) {
-        return fail("topo --network: " + hosts.error().message);
+        return fail(format_text("topo --network: {}: rdma-nccl order --json NODES tells where nodes are",
+                                hosts.error().message));
     }
     const auto& nodes = hosts->nodes;
     const auto places = ask_topology().and_then([&](const auto& text) { return places_by_topology(text, nodes); });

@@ -18,8 +18,13 @@ TEST(JobHosts, OfABatchScriptAreThoseOfItsJob) {
         hosts_of({"SLURM_JOB_NODELIST=n[1-3]", "SLURM_NTASKS=5", "SLURM_TASKS_PER_NODE=2(x2),1"}).value();
     EXPECT_EQ(hosts.nodes, (Names{"n1", "n2", "n3"}));
     EXPECT_EQ(hosts.tasks, (Counts{2, 2, 1}));
-    EXPECT_EQ(hosts_of({"SLURM_JOB_NODELIST=n[1-2]", "SLURM_NTASKS_PER_NODE=4", "SLURM_TASKS_PER_NODE=4(x2)"})->tasks,
-              (Counts{4, 4}));
+    for (const auto* const by : {"NODE", "GPU", "SOCKET", "CORE"}) {
+        EXPECT_EQ(hosts_of({"SLURM_JOB_NODELIST=n[1-2]", "SLURM_NTASKS_PER_" + std::string(by) + "=1",
+                            "SLURM_TASKS_PER_NODE=4(x2)"})
+                      ->tasks,
+                  (Counts{4, 4}))
+            << by;
+    }
 }
 
 TEST(JobHosts, WhereNoTasksWereAskedForSlurmCountsCpus) {
