@@ -177,7 +177,7 @@ void accuse_ports(const Directions& directions, const SlowPorts& slow) {
     for (const auto& [way, blamed] : ports) {
         accuse_ends(
             directions.judging.ports, blamed, directions.seen,
-            [&, way = way](unsigned node, std::optional<unsigned> rail) { accuse_end(directions, node, rail, way); });
+            [&, how = way](unsigned node, std::optional<unsigned> rail) { accuse_end(directions, node, rail, how); });
     }
 }
 
