@@ -46,7 +46,8 @@ TEST(Hang, NamesNobodyWhereAllAreEqual) {
     const auto emulated = ras::parse_report(ras::report_json({ras::communicator_json("0xab", {{.rank = 0}})}));
     const Report report{"127.0.0.1:28028", 5, ras::judge(*emulated, *emulated), {}};
     EXPECT_FALSE(report.verdict.blames_any());
-    for (const auto line : split(text_of(report), '\n')) {
+    const auto text = text_of(report);
+    for (const auto line : split(text, '\n')) {
         EXPECT_LE(line.size(), 100U);
     }
     EXPECT_EQ(Json::parse(json_of(report)).value()["state"], Json("equal"));

@@ -28,7 +28,8 @@ TEST(TopoNetwork, LinesFitIntoTheTerminal) {
     }
     const std::string name(60, 's');
     const std::vector<std::optional<NetworkPlace>> places(nodes.size(), NetworkPlace{{name, name, "\x1b[2J"}});
-    for (const auto line : split(network_text(nodes, places), '\n')) {
+    const auto text = network_text(nodes, places);
+    for (const auto line : split(text, '\n')) {
         EXPECT_LE(line.size(), 100U) << line;
         EXPECT_EQ(line.find('\x1b'), std::string_view::npos);
     }

@@ -57,7 +57,8 @@ TEST(TopoText, HasAtMostAHundredColumns) {
             continue;
         }
         ++machines;
-        for (const auto line : split(text_of(machine(name)), '\n')) {
+        const auto text = text_of(machine(name));
+        for (const auto line : split(text, '\n')) {
             EXPECT_LE(line.size(), 100U) << name << ": " << line;
         }
     }
