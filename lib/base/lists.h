@@ -78,6 +78,15 @@ auto mapped(const auto& items, const auto& others, auto function) {
     return results;
 }
 
+/// Returns the entry of a map whose value, a list in ascending order, is the longest; in a tie the one with the least
+/// first item. The map has an entry.
+auto most_common(const auto& lists_by_key) {
+    return std::max_element(lists_by_key.begin(), lists_by_key.end(), [](const auto& a, const auto& b) {
+        return a.second.size() != b.second.size() ? a.second.size() < b.second.size()
+                                                  : a.second.front() > b.second.front();
+    });
+}
+
 /// Appends all of `more` to a list.
 template<typename T>
 void append(std::vector<T>& list, std::vector<T> more) {

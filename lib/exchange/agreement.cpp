@@ -153,11 +153,7 @@ void compare(std::vector<Finding>& findings, Reports reports, const Attribute& a
     if (nodes_by_value.size() < 2) {
         return;
     }
-    // The usual value is the most common one; in a tie, the one of the first node.
-    const auto usual = std::ranges::max_element(nodes_by_value, [](const auto& a, const auto& b) {
-        return a.second.size() != b.second.size() ? a.second.size() < b.second.size()
-                                                  : a.second.front() > b.second.front();
-    });
+    const auto usual = most_common(nodes_by_value);
     const NodeReport& usual_node = reports[usual->second.front()];
     std::map<std::string, std::vector<std::string>> nodes_by_text;
     for (const auto& [value, nodes] : nodes_by_value) {
@@ -173,16 +169,6 @@ void compare(std::vector<Finding>& findings, Reports reports, const Attribute& a
     for (auto& [text, nodes] : nodes_by_text) {
         findings.push_back({std::move(nodes), format_text("{}; {}", text, others), attribute.fault});
     }
-}
-
-/// Returns the network of a port's address, which other ports may be in.
-std::optional<IpPrefix> network_of(const ReportedPort& port) {
-    return port.address ? network_of(*port.address) : std::nullopt;
-}
-
-/// True for a link to a router, which does not tell which other nodes are reachable.
-bool is_point_to_point(const IpPrefix& network) {
-    return network.length() >= (network.address().is_ipv4() ? 31U : 127U);
 }
 
 /// True if each node's tasks follow those of the node before it, so that numbers by node order keep them together.
@@ -224,44 +210,6 @@ std::vector<Finding> find_differences(std::span<const NodeReport> reports) {
     return findings;
 }
 
-std::vector<std::vector<std::string>> find_isolated_ports(std::span<const NodeReport> reports,
-                                                          std::vector<Finding>& findings) {
-    std::map<std::string, std::set<std::size_t>> nodes_by_network;
-    for (std::size_t i = 0; i < reports.size(); ++i) {
-        for (const auto& port : reports[i].ports) {
-            if (const auto network = network_of(port)) {
-                nodes_by_network[network->text()].insert(i);
-            }
-        }
-    }
-    std::vector<std::vector<std::string>> isolated(reports.size());
-    for (std::size_t i = 0; i < reports.size(); ++i) {
-        std::size_t neighbours = 0;
-        std::vector<Finding> alone;
-        std::vector<std::string> names;
-        for (const auto& port : reports[i].ports) {
-            const auto network = network_of(port);
-            if (!network || is_point_to_point(*network)) {
-                continue;
-            }
-            if (nodes_by_network[network->text()].size() > 1) {
-                ++neighbours;
-                continue;
-            }
-            names.push_back(port_name(port.hca, port.port));
-            alone.push_back({{reports[i].node},
-                             format_text("{} ({}): no other node uses a port in that network, so it reaches none: left "
-                                         "out",
-                                         names.back(), network->text())});
-        }
-        if (alone.size() <= neighbours) { // else its rails are routed, beside a network that is not
-            isolated[i] = std::move(names);
-            append(findings, std::move(alone));
-        }
-    }
-    return isolated;
-}
-
 std::string Finding::line() const {
     return format_text("{}: {}", fold_hostlist(nodes), text);
 }
@@ -300,9 +248,8 @@ OrderChosen choose_order(std::span<const NodeReport> reports, const Settings& se
     if (!ordered.gains()) {
         return stays("a ring leaves switches or blocks as seldom as it can");
     }
-    const auto [fewer, former] = std::ranges::mismatch(ordered.after, ordered.before); // the outermost ones that gain
-    return {std::move(ordered.order),
-            format_text("a ring of nodes leaves its switches or blocks {} times, not {}", *fewer, *former)};
+    auto gain = "a ring of nodes " + gain_text(ordered);
+    return {std::move(ordered.order), std::move(gain)};
 }
 
 bool asks_for_order(const Settings& settings) {
@@ -339,6 +286,7 @@ ExchangeOutcome agree(std::span<const NodeReport> reports, std::span<const HeadC
     outcome.findings = std::move(verdict.findings);
     append(outcome.findings, find_differences(reports));
     const auto isolated = find_isolated_ports(reports, outcome.findings);
+    append(outcome.findings, find_crossed_rails(reports));
 
     Agreement common{.head_node = reports.front().node,
                      .head = std::nullopt,

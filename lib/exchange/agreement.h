@@ -54,6 +54,12 @@ std::vector<Finding> find_differences(std::span<const NodeReport> reports);
 std::vector<std::vector<std::string>> find_isolated_ports(std::span<const NodeReport> reports,
                                                           std::vector<Finding>& findings);
 
+/// Names the nodes whose ports are in the same networks as those of others, but in another order: NCCL prefers to
+/// connect HCAs with the same number (NCCL_CROSS_NIC), which are then in different networks. The usual order is that of
+/// most nodes, or of the first one of two; without one, all these nodes are named. Leaves out nodes with a port that
+/// has no network.
+std::vector<Finding> find_crossed_rails(std::span<const NodeReport> reports);
+
 /// Returns the layout for all nodes: rank, unless a node has another one; then the first such node's.
 Layout common_layout(std::span<const NodeReport> reports);
 

@@ -83,9 +83,9 @@ struct NodeReport {
     unsigned cpus = 1;
     std::optional<std::uint64_t> memlock_kib; ///< the limit that its tasks get; absent: unlimited
     unsigned hcas = 0;
-    unsigned active_ports = 0; ///< active ports of all HCAs, used or not
-    std::string fabric;        ///< the ports in use, as text: "8 HCA ports (...), GID index 3"
-    std::vector<ReportedPort> ports;
+    unsigned active_ports = 0;       ///< active ports of all HCAs, used or not
+    std::string fabric;              ///< the ports in use, as text: "8 HCA ports (...), GID index 3"
+    std::vector<ReportedPort> ports; ///< in the order of the HCAs' PCI addresses
     std::vector<ReportedAddress> addresses;
     std::optional<IpAddress> plan_head; ///< MASTER_ADDR of the node's own plan
     bool plan_head_is_given = false;    ///< set by head= or by the user's MASTER_ADDR; plan_head is absent for a name

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lib/order/order.h"
 
+#include "lib/base/format.h"
 #include "lib/base/text.h"
 
 #include <algorithm>
@@ -94,6 +95,11 @@ OrderByPlace order_by_place(std::span<const std::optional<NetworkPlace>> places)
     auto before = count_crossings(paths, given);
     auto after = count_crossings(paths, order);
     return {after == before ? std::move(given) : std::move(order), std::move(before), std::move(after)};
+}
+
+std::string gain_text(const OrderByPlace& ordered) {
+    const auto [fewer, former] = std::ranges::mismatch(ordered.after, ordered.before);
+    return format_text("leaves its switches or blocks {} times, not {}", *fewer, *former);
 }
 
 } // namespace rdma_nccl

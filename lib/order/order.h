@@ -42,4 +42,8 @@ struct OrderByPlace {
 /// order given stays if a ring crosses as seldom in it.
 OrderByPlace order_by_place(std::span<const std::optional<NetworkPlace>> places);
 
+/// Returns what a ring gains at the outermost depth where it gains: "leaves its switches or blocks 2 times, not 4".
+/// Only where it does.
+std::string gain_text(const OrderByPlace& ordered);
+
 } // namespace rdma_nccl

@@ -13,6 +13,7 @@ import shutil
 import subprocess
 import sys
 import time
+import unittest
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "common"))
 import schemas  # noqa: E402
@@ -457,6 +458,19 @@ class Trouble(ExchangeTest):
         self.assertEqual((strict.returncode, strict.stdout), (1, ""))
         self.assertIn("strict: the step is ended: n02: ", strict.stderr)
 
+    def test_crossed_rails_are_named_and_do_not_end_a_strict_step(self):
+        swap = ("set -e; cd {}/root/sys/class/infiniband; mv mlx5_2/ports crossed; mv mlx5_3/ports mlx5_2/ports; "
+                "mv crossed mlx5_3/ports").format(self.cluster.dir)
+        self.on_node("n02", "bash", "-c", swap)
+        try:
+            output, messages = self.step("srun", "-N3", "--ntasks-per-node=1", "--rdma-nccl=strict", "echo", "ran")
+        finally:
+            self.on_node("n02", "bash", "-c", swap)
+        self.assertEqual(output.split(), ["ran"] * 3)
+        self.assertRegex(messages, r"(?m)^rdma-nccl: n02: mlx5_2:1 in [0-9./]+, mlx5_3:1 in [0-9./]+; 2 nodes have these networks"
+                                   " in another order, so NCCL may connect HCAs of different rails")
+        self.assertEqual(messages.count("another order"), 1, messages)
+
     def test_the_same_warning_of_all_nodes_is_one_line(self):
         _, messages = self.step("srun", "-N3", "--ntasks-per-node=1", "--rdma-nccl=hca=mlx5_77+mlx5_1", "true")
         self.assertEqual(messages.count("no HCA mlx5_77 on this node"), 1)
@@ -672,6 +686,36 @@ class ManyLeaves(ExchangeTest):
         self.assertRegex(messages, r"(?m)^rdma-nccl: order=topology: a ring of nodes leaves its switches or blocks 8 times, not \d\d$")
         output, _ = self.step("salloc", "-Q", "-N64", "rdma-nccl", "order")
         self.assertEqual(output.split(), hosts)
+
+
+def slurm_release() -> tuple[int, ...]:
+    version = subprocess.run(["slurmd", "-V"], text=True, capture_output=True, check=True).stdout
+    return tuple(int(number) for number in re.findall(r"\d+", version)[:2])
+
+
+@unittest.skipIf(slurm_release() < (24, 5), "this Slurm does not say which block a node is in")
+class Blocks(ExchangeTest):
+    """Two NVLink blocks, whose nodes have names in turn. Slurm 26.05 numbers the tasks by block itself."""
+
+    arguments = ["--nodes", "4", "--gpus", "1", "--slurm-conf", "TopologyPlugin=topology/block",
+                 "--topology", "BlockName=b1 Nodes=n01,n03", "--topology", "BlockName=b2 Nodes=n02,n04",
+                 "--topology", "BlockSizes=2"]
+
+    def test_ranks_of_a_block_are_in_a_row(self):
+        step = ["srun", "-N4", "--ntasks-per-node=1", "--rdma-nccl=layout=rank,order=topology"]
+        output, messages = self.step(*step, *show("RANK", "NODE_RANK", "SLURM_TOPOLOGY_ADDR", "SLURM_TOPOLOGY_ADDR_PATTERN"))
+        self.assertEqual([f"{line['RANK']} {line['NODE_RANK']} {line['SLURM_TOPOLOGY_ADDR']} {line['SLURM_TOPOLOGY_ADDR_PATTERN']}"
+                          for line in self.ranks(output)],
+                         ["0 0 b1.n01 block.node", "1 1 b1.n03 block.node", "2 2 b2.n02 block.node", "3 3 b2.n04 block.node"])
+        said = "stays: a ring leaves" if slurm_release() >= (26, 5) else "a ring of nodes leaves its switches or blocks 2 times, not 4"
+        self.assertIn(said, messages)
+
+    def test_a_list_of_hosts_by_block(self):
+        output, messages = self.step("salloc", "-Q", "-N4", "rdma-nccl", "order")
+        self.assertEqual(output.split(), ["n01", "n03", "n02", "n04"])
+        self.assertIn("a ring leaves its switches or blocks 2 times, not 4\n", messages)
+        output, _ = self.step("salloc", "-Q", "-N4", "rdma-nccl", "topo", "--network")
+        self.assertEqual([line.split() for line in output.splitlines()[1:]], [["b1", "2", "n[01,03]"], ["b2", "2", "n[02,04]"]])
 
 
 class MixedVersions(ExchangeTest):

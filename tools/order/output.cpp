@@ -68,11 +68,9 @@ std::string summary(const Report& report) {
     if (!report.problem.empty()) {
         return format_text("{}: the order stays as given: {}", what, report.problem);
     }
-    const auto& [order, before, after] = report.by_place;
-    const auto [fewer, former] = std::ranges::mismatch(after, before); // the outermost groups that gain
-    auto text = fewer == after.end()
-                    ? "a ring leaves switches or blocks as seldom as it can in the order given"
-                    : format_text("a ring leaves its switches or blocks {} times, not {}", *fewer, *former);
+    auto text =
+        "a ring " + (report.by_place.gains() ? gain_text(report.by_place)
+                                             : "leaves switches or blocks as seldom as it can in the order given");
     std::vector<std::string> unknown;
     for (std::size_t i = 0; i < report.nodes.size(); ++i) {
         if (!report.places[i]) {

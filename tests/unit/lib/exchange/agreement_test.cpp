@@ -417,6 +417,101 @@ TEST(ExchangeLonelyPorts, NotOneOfOneNodeOrWithoutAnAddress) {
     EXPECT_TRUE(findings.empty());
 }
 
+// --- Rails that are crossed ---
+
+void swap_rails(NodeReport& report) {
+    std::swap(report.ports[0].address, report.ports[1].address);
+}
+
+TEST(ExchangeCrossedRails, OfTheFewerNodes) {
+    auto reports = fabric_reports(5);
+    EXPECT_EQ(lines(find_crossed_rails(reports)), Texts());
+    swap_rails(reports[0]);
+    swap_rails(reports[3]);
+    const auto findings = find_crossed_rails(reports);
+    EXPECT_EQ(
+        lines(findings),
+        (Texts{"n[01,04]: mlx5_0:1 in 10.2.0.0/24, mlx5_1:1 in 10.1.0.0/24; 3 nodes have these networks in another "
+               "order, so NCCL may connect HCAs of different rails: are cables or addresses swapped?"}));
+    EXPECT_FALSE(findings.front().fault); // RDMA works: strict does not end the step
+}
+
+TEST(ExchangeCrossedRails, OfTheSecondOfTwoNodes) {
+    auto reports = fabric_reports(2);
+    swap_rails(reports[0]);
+    EXPECT_EQ(
+        lines(find_crossed_rails(reports)),
+        (Texts{"n02: mlx5_0:1 in 10.1.0.0/24, mlx5_1:1 in 10.2.0.0/24; n01 has these networks in another order, so "
+               "NCCL may connect HCAs of different rails: are cables or addresses swapped?"}));
+}
+
+TEST(ExchangeCrossedRails, WithoutAUsualOrderAreToldOnce) {
+    auto reports = fabric_reports(4);
+    swap_rails(reports[0]);
+    swap_rails(reports[2]);
+    EXPECT_EQ(
+        lines(find_crossed_rails(reports)),
+        (Texts{"n[01-04]: their HCAs are in the same networks, in 2 orders, so NCCL may connect HCAs of different "
+               "rails: are cables or addresses swapped?"}));
+}
+
+TEST(ExchangeCrossedRails, ANodeInTwoComponentsCountsOnce) {
+    auto reports = fabric_reports(3);
+    swap_rails(reports[1]);
+    reports.push_back(reports[1]);
+    ASSERT_EQ(find_crossed_rails(reports).size(), 1U);
+    EXPECT_EQ(find_crossed_rails(reports).front().nodes, Texts{"n02"});
+}
+
+TEST(ExchangeCrossedRails, ManyPortsAreCounted) {
+    auto reports = fabric_reports(2);
+    for (auto& report : reports) {
+        report.ports.clear();
+        for (unsigned rail = 0; rail < 6; ++rail) {
+            const unsigned network = report.node == "n02" ? (rail + 1) % 6 : rail;
+            report.ports.push_back(
+                roce_port("mlx5_" + std::to_string(rail), ip("10." + std::to_string(network) + ".0.1", 16)));
+        }
+    }
+    EXPECT_TRUE(find_crossed_rails(reports).front().text.starts_with(
+        "mlx5_0:1 in 10.1.0.0/16, mlx5_1:1 in 10.2.0.0/16, mlx5_2:1 in 10.3.0.0/16, mlx5_3:1 in 10.4.0.0/16 and 2 "
+        "more; n01 has"));
+}
+
+// Each half of the nodes has leaf switches, and so networks, of its own.
+TEST(ExchangeCrossedRails, AmongTheNodesOfTheSameNetworks) {
+    auto reports = fabric_reports(6);
+    for (unsigned i = 3; i < 6; ++i) {
+        reports[i].ports[0].address = ip("10.3.0." + std::to_string(i), 24);
+        reports[i].ports[1].address = ip("10.4.0." + std::to_string(i), 24);
+    }
+    EXPECT_EQ(lines(find_crossed_rails(reports)), Texts());
+    swap_rails(reports[5]);
+    ASSERT_EQ(find_crossed_rails(reports).size(), 1U);
+    EXPECT_TRUE(lines(find_crossed_rails(reports)).front().starts_with("n06: mlx5_0:1 in 10.4.0.0/24"));
+}
+
+TEST(ExchangeCrossedRails, NotWithoutNetworksNorWithOtherNames) {
+    auto reports = fabric_reports(3);
+    reports[1].ports[0].hca = "mlx5_6"; // numbered by another driver's HCAs
+    reports[1].ports[1].hca = "mlx5_7";
+    EXPECT_EQ(lines(find_crossed_rails(reports)), Texts());
+    swap_rails(reports[2]);
+    reports[2].ports.push_back({"mlx5_2", 1, LinkLayer::InfiniBand, 400, 0, {}, {}});
+    EXPECT_EQ(lines(find_crossed_rails(reports)), Texts());
+}
+
+TEST(ExchangeCrossedRails, AreToldBySrun) {
+    auto reports = fabric_reports(3);
+    swap_rails(reports[1]);
+    Settings settings;
+    settings.strict = true;
+    const auto outcome = agree(reports, {}, {}, settings);
+    ASSERT_EQ(outcome.findings.size(), 1U);
+    EXPECT_EQ(outcome.findings.front().nodes, Texts{"n02"});
+    EXPECT_EQ(outcome.agreements.front().strict_fault, std::nullopt);
+}
+
 // --- Ranks and layout ---
 
 TEST(ExchangeRanks, AreSharedByGpus) {

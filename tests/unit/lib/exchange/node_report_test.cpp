@@ -119,6 +119,25 @@ TEST(ExchangeReport, TheInterfaceOfAPortInUseIsOfTheFabric) {
     EXPECT_EQ(report.active_ports, 1U);
 }
 
+TEST(ExchangeReport, PortsAreInTheOrderOfPciAddresses) {
+    Machine machine;
+    machine.connectx("mlx5_0", "eth0", "10.0.0.5", below_root_port("90", "93"));
+    machine.connectx("mlx5_1", "eth1", "10.1.0.5", below_root_port("50", "53"));
+    NodeFacts facts;
+    facts.fabric = machine.read();
+    Plan plan;
+    for (const auto* const name : {"mlx5_0", "mlx5_1"}) {
+        PortChoice choice;
+        choice.hca = name;
+        choice.port = 1;
+        plan.fabric.ports.push_back(choice);
+    }
+    const auto ports = make_report(facts, plan, "n01").ports;
+    ASSERT_EQ(ports.size(), 2U);
+    EXPECT_EQ(ports[0].hca, "mlx5_1");
+    EXPECT_EQ(ports[1].hca, "mlx5_0");
+}
+
 TEST(ExchangeReport, SaysWhereTheNodeIsInTheNetwork) {
     NodeFacts facts;
     facts.environment =

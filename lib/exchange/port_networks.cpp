@@ -1,0 +1,144 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lib/base/format.h"
+#include "lib/base/lists.h"
+#include "lib/base/text.h"
+#include "lib/exchange/agreement.h"
+
+#include <algorithm>
+#include <map>
+#include <set>
+
+namespace rdma_nccl {
+
+namespace {
+
+/// Returns the network of a port's address, which other ports may be in.
+std::optional<IpPrefix> network_of(const ReportedPort& port) {
+    return port.address ? network_of(*port.address) : std::nullopt;
+}
+
+/// True for a link to a router, which does not tell which other nodes are reachable.
+bool is_point_to_point(const IpPrefix& network) {
+    return network.length() >= (network.address().is_ipv4() ? 31U : 127U);
+}
+
+/// Returns the network of each port, in the order of the ports: "10.1.0.0/16". Returns none if a port has no network.
+std::vector<std::string> networks_of(const NodeReport& report) {
+    std::vector<std::string> networks;
+    for (const auto& port : report.ports) {
+        const auto network = network_of(port);
+        if (!network) {
+            return {};
+        }
+        networks.push_back(network->text());
+    }
+    return networks;
+}
+
+/// Returns the ports whose networks are others than `usual`, by position: "mlx5_2:1 in 10.3.0.0/16, mlx5_3:1 in ...".
+std::string moved_ports(const NodeReport& report, const std::vector<std::string>& networks,
+                        const std::vector<std::string>& usual) {
+    constexpr std::size_t most_named = 4;
+    std::vector<std::string> moved;
+    for (std::size_t i = 0; i < networks.size(); ++i) {
+        if (networks[i] != usual[i]) {
+            moved.push_back(format_text("{} in {}", port_name(report.ports[i].hca, report.ports[i].port), networks[i]));
+        }
+    }
+    const std::size_t more = moved.size() - std::min(moved.size(), most_named);
+    moved.resize(moved.size() - more);
+    return joined(moved) + (more == 0 ? "" : format_text(" and {} more", more));
+}
+
+/// The nodes with ports in the same networks, by the order of these.
+using NodesByOrder = std::map<std::vector<std::string>, std::vector<std::size_t>>;
+
+constexpr std::string_view crossing = "so NCCL may connect HCAs of different rails: are cables or addresses swapped?";
+
+/// Names the nodes whose order is not that of most; all if there is no such order.
+std::vector<Finding> compare_orders(std::span<const NodeReport> reports, const NodesByOrder& nodes_by_order) {
+    std::vector<std::string> all;
+    for (const auto& [order, nodes] : nodes_by_order) {
+        append(all, mapped(nodes, [&reports](std::size_t i) { return reports[i].node; }));
+    }
+    const auto& [usual, usual_nodes] = *most_common(nodes_by_order);
+    if (2 * usual_nodes.size() <= all.size() && all.size() > 2) {
+        return {{std::move(all),
+                 format_text("their HCAs are in the same networks, in {} orders, {}", nodes_by_order.size(), crossing),
+                 false}};
+    }
+    std::map<std::string, std::vector<std::string>> nodes_by_text;
+    for (const auto& [order, nodes] : nodes_by_order) {
+        for (const auto i : order == usual ? std::vector<std::size_t>() : nodes) {
+            nodes_by_text[moved_ports(reports[i], order, usual)].push_back(reports[i].node);
+        }
+    }
+    const auto others = usual_nodes.size() == 1 ? reports[usual_nodes.front()].node + " has"
+                                                : format_count(usual_nodes.size(), "node") + " have";
+    return mapped(nodes_by_text, [&others](const auto& entry) {
+        return Finding{entry.second,
+                       format_text("{}; {} these networks in another order, {}", entry.first, others, crossing), false};
+    });
+}
+
+} // namespace
+
+std::vector<std::vector<std::string>> find_isolated_ports(std::span<const NodeReport> reports,
+                                                          std::vector<Finding>& findings) {
+    std::map<std::string, std::set<std::size_t>> nodes_by_network;
+    for (std::size_t i = 0; i < reports.size(); ++i) {
+        for (const auto& port : reports[i].ports) {
+            if (const auto network = network_of(port)) {
+                nodes_by_network[network->text()].insert(i);
+            }
+        }
+    }
+    std::vector<std::vector<std::string>> isolated(reports.size());
+    for (std::size_t i = 0; i < reports.size(); ++i) {
+        std::size_t neighbours = 0;
+        std::vector<Finding> alone;
+        std::vector<std::string> names;
+        for (const auto& port : reports[i].ports) {
+            const auto network = network_of(port);
+            if (!network || is_point_to_point(*network)) {
+                continue;
+            }
+            if (nodes_by_network[network->text()].size() > 1) {
+                ++neighbours;
+                continue;
+            }
+            names.push_back(port_name(port.hca, port.port));
+            alone.push_back({{reports[i].node},
+                             format_text("{} ({}): no other node uses a port in that network, so it reaches none: left "
+                                         "out",
+                                         names.back(), network->text())});
+        }
+        if (alone.size() <= neighbours) { // else its rails are routed, beside a network that is not
+            isolated[i] = std::move(names);
+            append(findings, std::move(alone));
+        }
+    }
+    return isolated;
+}
+
+std::vector<Finding> find_crossed_rails(std::span<const NodeReport> reports) {
+    std::map<std::vector<std::string>, NodesByOrder> by_networks; // whatever their order
+    std::set<std::string_view> seen; // a node in two components of a heterogeneous step reports twice
+    for (std::size_t i = 0; i < reports.size(); ++i) {
+        if (seen.insert(reports[i].node).second) {
+            auto networks = networks_of(reports[i]);
+            auto sorted = networks;
+            std::ranges::sort(sorted);
+            by_networks[std::move(sorted)][std::move(networks)].push_back(i);
+        }
+    }
+    std::vector<Finding> findings;
+    for (const auto& [networks, nodes_by_order] : by_networks) {
+        if (nodes_by_order.size() > 1) {
+            append(findings, compare_orders(reports, nodes_by_order));
+        }
+    }
+    return findings;
+}
+
+} // namespace rdma_nccl
