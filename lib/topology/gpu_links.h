@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The links between the GPUs of the running machine: AMD's from KFD's files, NVIDIA's from NVML.
+// The links between the GPUs of the running machine: AMD's from KFD's files, NVIDIA's from NVML. And the NVLink fabrics
+// that NVIDIA's are part of.
 #pragma once
 
 #include "lib/fabric/fabric.h"
@@ -8,7 +9,9 @@
 #include "lib/topology/topology.h"
 
 #include <chrono>
+#include <optional>
 #include <span>
+#include <string>
 #include <vector>
 
 namespace rdma_nccl {
@@ -17,12 +20,35 @@ namespace rdma_nccl {
 /// only if the root is "/". Empty if nothing tells: there is no NVML, or it did not answer within `limit`.
 std::vector<GpuLink> read_gpu_links(const SysRoot& root, std::span<const Gpu> gpus, std::chrono::milliseconds limit);
 
+/// A GPU behind NVSwitches, which has to join their fabric: of its node (HGX), or of several nodes (NVL72).
+struct GpuFabric {
+    enum class State { None, NotStarted, Joining, Joined }; ///< NVML_GPU_FABRIC_STATE_*
+    std::string gpu;                                        ///< PCI address
+    std::string domain;                                     ///< hexadecimal cluster UUID; empty: ends at this node
+    unsigned clique = 0;                                    ///< GPUs of a domain that reach each other
+    State state = State::None;
+    unsigned error = 0;  ///< nvmlReturn_t of joining; counts when Joined
+    unsigned health = 0; ///< NVML_GPU_FABRIC_HEALTH_MASK_*
+};
+
+/// Returns those of this machine's NVIDIA GPUs that have a fabric, as NVML tells; empty if it does not, as before
+/// driver 550. Returns nullopt if there is no answer within `limit`.
+std::optional<std::vector<GpuFabric>> read_gpu_fabrics(std::span<const Gpu> gpus, std::chrono::milliseconds limit);
+
 /// For messages of child processes.
 void fields(auto& f, Is<GpuLink> auto& link) {
     f("gpu", link.gpu);
     f("peer", link.peer);
     f("kind", link.kind, GpuLink::Kind::Xgmi);
     f("count", link.count);
+}
+void fields(auto& f, Is<GpuFabric> auto& gpu) {
+    f("gpu", gpu.gpu);
+    f("domain", gpu.domain);
+    f("clique", gpu.clique);
+    f("state", gpu.state, GpuFabric::State::Joined);
+    f("error", gpu.error);
+    f("health", gpu.health);
 }
 
 } // namespace rdma_nccl

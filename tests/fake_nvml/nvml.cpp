@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A part of NVML's interface (nvml.h of CUDA 11.8) over fixed values: two GPUs with NVLinks to each other, two at
-// NVSwitches, and one that hangs.
+// A part of NVML's interface (nvml.h of CUDA 12.4) over fixed values: two GPUs with NVLinks to each other, two at
+// NVSwitches, of which one is in a fabric of several nodes, and one that hangs.
 #include <array>
 #include <cstddef>
 #include <cstring>
@@ -12,6 +12,7 @@ namespace {
 constexpr int success = 0;
 constexpr int invalid_argument = 2;
 constexpr int not_found = 6;
+constexpr int version_mismatch = 25;
 
 enum Peer : unsigned { PeerGpu, PeerCpu, PeerSwitch };
 
@@ -40,6 +41,15 @@ struct PciInfo {
     std::array<char, 32> id;
 };
 
+struct FabricInfo { // nvmlGpuFabricInfo_v2_t
+    unsigned version;
+    std::array<unsigned char, 16> domain;
+    int status;
+    unsigned clique;
+    unsigned char state;
+    unsigned health;
+};
+
 } // namespace
 
 extern "C" {
@@ -49,6 +59,7 @@ int nvmlDeviceGetHandleByPciBusId_v2(const char* address, void** device);
 int nvmlDeviceGetNvLinkState(void* device, unsigned link, unsigned* active);
 int nvmlDeviceGetNvLinkRemoteDeviceType(void* device, unsigned link, unsigned* type);
 int nvmlDeviceGetNvLinkRemotePciInfo_v2(void* device, unsigned link, void* info);
+int nvmlDeviceGetGpuFabricInfoV(void* device, void* info);
 
 int nvmlInit_v2() {
     return success;
@@ -84,6 +95,25 @@ int nvmlDeviceGetNvLinkRemoteDeviceType(void* device, unsigned link, unsigned* t
 int nvmlDeviceGetNvLinkRemotePciInfo_v2(void* device, unsigned link, void* info) {
     PciInfo found{};
     found.bus = static_cast<const Device*>(device)->links.at(link).bus;
+    std::memcpy(info, &found, sizeof found);
+    return success;
+}
+
+int nvmlDeviceGetGpuFabricInfoV(void* device, void* info) {
+    FabricInfo found{};
+    std::memcpy(&found.version, info, sizeof found.version);
+    if (found.version != 0x02000024) {
+        return version_mismatch;
+    }
+    const bool is_beyond = static_cast<const Device*>(device)->address == "0000:9d:00.0";
+    const bool has_switch = static_cast<const Device*>(device)->links.front().peer == PeerSwitch;
+    if (is_beyond) {
+        found.domain = {0x5a, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
+        found.clique = 7;
+        found.health = 0xaa;
+    }
+    found.status = is_beyond ? success : 15; // counts only when the GPU has joined
+    found.state = is_beyond ? 3 : has_switch ? 2 : 0;
     std::memcpy(info, &found, sizeof found);
     return success;
 }

@@ -7,6 +7,7 @@
 #include "lib/settings/settings.h"
 #include "lib/sys/environment.h"
 #include "lib/sys/sysroot.h"
+#include "lib/topology/gpu_links.h"
 
 #include <cstdint>
 #include <functional>
@@ -86,6 +87,7 @@ struct KernelFacts {
     std::string peer_memory;           ///< file that shows a peer memory client; empty: none
     bool rdma_cm_file = false;         ///< /dev/infiniband/rdma_cm exists
     bool dev_known = false;            ///< /dev is part of the root
+    bool imex_channel = false;         ///< /dev/nvidia-caps-imex-channels has one
     std::set<std::string> nvidia_gpus; ///< PCI addresses that NVIDIA's driver lists
 };
 
@@ -130,6 +132,8 @@ struct Facts {
     KernelFacts kernel;
     LimitFacts limits;
     VerbsFacts verbs;
+    std::vector<GpuFabric> gpu_fabrics; ///< of this machine's GPUs that have a fabric
+    bool nvml_timeout = false;          ///< there is no answer about them
     State now;
     std::optional<State> before; ///< of the last check; absent: none, or before a reboot
     bool has_state_file = false;

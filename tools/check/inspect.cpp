@@ -59,6 +59,9 @@ void inspect_kernel(const SysRoot& root, Facts& facts) {
     kernel.peer_memory = find_peer_memory(root);
     kernel.dev_known = root.exists("/dev");
     kernel.rdma_cm_file = root.exists("/dev/infiniband/rdma_cm");
+    const auto channels = root.list("/dev/nvidia-caps-imex-channels").value_or(std::vector<std::string>{});
+    kernel.imex_channel =
+        std::ranges::any_of(channels, [](const std::string& name) { return name.starts_with("channel"); });
 }
 
 // The PCI functions of HCAs and GPUs and the bridges above them: links, configuration space, IOMMU.
@@ -330,6 +333,13 @@ Facts inspect(const SysRoot& root, const Settings& settings, const Environment& 
     if (facts.live && !facts.fabric.hcas.empty()) {
         stage("libibverbs");
         inspect_verbs(root, environment, facts);
+    }
+    if (facts.live && !facts.kernel.nvidia_gpus.empty()) {
+        constexpr std::chrono::seconds limit(5); // a driver without persistence mode has to start the GPUs
+        stage("NVML");
+        auto fabrics = read_gpu_fabrics(facts.fabric.gpus, limit);
+        facts.nvml_timeout = !fabrics;
+        facts.gpu_fabrics = std::move(fabrics).value_or(std::vector<GpuFabric>());
     }
     return facts;
 }

@@ -6,6 +6,7 @@
 #include "tools/check/judge.h"
 
 #include <algorithm>
+#include <array>
 
 namespace rdma_nccl::check {
 
@@ -56,6 +57,74 @@ void add_nearness(const Facts& facts, Findings& results) {
                 "its traffic crosses the sockets: see why the HCA beside it is not used (rdma-nccl gids, topo), "
                 "or which slot it should be in");
         }
+    }
+}
+
+/// Returns what NVML's health mask says is wrong (nvml.h of CUDA 13): two bits for each condition, of which 1 is true
+/// (and 3, until a reset), 2 is false and 0 unknown; then four for a wrong configuration, of which 0 is unknown and 1
+/// none.
+std::string fabric_problems(unsigned health) {
+    constexpr std::array<std::string_view, 4> conditions = {"less bandwidth", "a route in recovery",
+                                                            "an unhealthy route", "timeouts to recover from"};
+    std::vector<std::string> problems;
+    for (unsigned i = 0; i < conditions.size(); ++i) {
+        if ((health >> 2 * i & 1U) != 0) {
+            problems.emplace_back(conditions.at(i));
+        }
+    }
+    if (const auto configuration = health >> 8U & 0xfU; configuration > 1) {
+        problems.push_back(format_text("a wrong configuration ({})", configuration));
+    }
+    return joined(problems);
+}
+
+void judge_membership(const GpuFabric& gpu, Finding& result) {
+    const auto* const look = "nvidia-smi -q shows Fabric; dmesg and the fabric manager's log tell why";
+    if (gpu.state == GpuFabric::State::NotStarted) {
+        result.fail("has not begun to join its NVLink fabric",
+                    "start nvidia-fabricmanager (NVL72: with the NVLink switches), without which CUDA fails");
+    } else if (gpu.state == GpuFabric::State::Joining) {
+        result.warn("has not joined its NVLink fabric yet", look);
+    } else if (gpu.error != 0) {
+        result.fail(format_text("could not join its NVLink fabric (NVML error {})", gpu.error), look);
+    } else if (const auto problems = fabric_problems(gpu.health); !problems.empty()) {
+        result.warn("its NVLink fabric has " + problems, look);
+    } else {
+        result.pass(gpu.domain.empty() ? "has joined the NVLink fabric of the node"
+                                       : format_text("is in clique {} of NVLink domain {}", gpu.clique, gpu.domain));
+    }
+}
+
+/// An IMEX channel is a file for each job or, without Slurm's plugin for it, for the node.
+Finding judge_imex(const Facts& facts) {
+    Finding result{.id = "gpu.imex", .evidence = "/dev/nvidia-caps-imex-channels"};
+    if (facts.kernel.imex_channel) {
+        return result.pass("there is an IMEX channel");
+    }
+    if (!facts.limits.of_step) {
+        return result.skip("no IMEX channel; Slurm may make one for each job: srun rdma-nccl check");
+    }
+    return result.warn(
+        "no IMEX channel, though NVLink connects the GPUs with other nodes: NCCL fails in steps of several "
+        "nodes (MNNVL ... is available but not working)",
+        "SwitchType=switch/nvidia_imex in slurm.conf (Slurm 24.05 or newer), or "
+        "NVreg_CreateImexChannel0=1 for the module nvidia; in a container, mount the channel");
+}
+
+void add_fabrics(const Facts& facts, Findings& results) {
+    if (facts.nvml_timeout) {
+        results.emplace_back(Finding{.id = "gpu.fabric", .evidence = "/dev/nvidiactl"})
+            .warn("NVML does not answer within 5 s",
+                  "dmesg (Xid) names a GPU that hangs; nvidia-persistenced keeps those that are slow to start ready");
+    }
+    bool is_beyond = false;
+    for (const auto& gpu : facts.gpu_fabrics) {
+        auto& result = results.emplace_back(Finding{.id = "gpu.fabric", .item = gpu.gpu, .evidence = "/dev/nvidiactl"});
+        judge_membership(gpu, result);
+        is_beyond = is_beyond || (result.status == Status::Pass && !gpu.domain.empty());
+    }
+    if (is_beyond) {
+        results.push_back(judge_imex(facts));
     }
 }
 
@@ -120,6 +189,7 @@ void judge_gpus(const Facts& facts, const Expectations& expected, Findings& resu
     if (has_gpus || expected.gpus) {
         results.push_back(judge_count(facts, expected));
     }
+    add_fabrics(facts, results);
     if (has_gpus && !facts.fabric.hcas.empty()) {
         add_nearness(facts, results);
         results.push_back(judge_gdr(facts, expected));

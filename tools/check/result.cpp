@@ -38,6 +38,8 @@ constexpr std::array names = {
     CheckName{"shm", "free memory in /dev/shm"},
     CheckName{"gpu.count", "GPUs on the node that their driver knows"},
     CheckName{"gpu.hca", "each GPU has a used HCA on its NUMA node"},
+    CheckName{"gpu.fabric", "each GPU behind NVSwitches has joined their fabric, which is healthy"},
+    CheckName{"gpu.imex", "an IMEX channel, where NVLink connects GPUs of several nodes"},
     CheckName{"gdr", "GPUDirect RDMA: peer memory module or DMA-BUF"},
     CheckName{"pcie.width", "PCIe lanes of HCAs and GPUs, and of the links above HCAs"},
     CheckName{"pcie.speed", "PCIe speed of HCAs and of the links above them"},

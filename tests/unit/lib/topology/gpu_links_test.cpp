@@ -128,6 +128,22 @@ TEST_F(NvLinks, ThroughSwitchesConnectAllThatHaveThem) {
     EXPECT_FALSE(GpuLinks(topology).between("0000:52:00.0", "0000:a0:00.0")); // NVML does not know it
 }
 
+TEST_F(NvLinks, OfAFabricHaveItsStateDomainAndClique) {
+    const std::vector gpus = {nvidia_gpu("0000:1b:00.0"), nvidia_gpu("0000:52:00.0"), nvidia_gpu("0000:9d:00.0"),
+                              nvidia_gpu("0000:a0:00.0")};
+    const auto fabrics = read_gpu_fabrics(gpus, 10s).value();
+    ASSERT_EQ(fabrics.size(), 2U); // the first one has none, and NVML does not know the last one
+    EXPECT_EQ(fabrics[0].gpu, "0000:52:00.0");
+    EXPECT_EQ(fabrics[0].state, GpuFabric::State::Joining);
+    EXPECT_EQ(fabrics[0].domain, "");
+    EXPECT_EQ(fabrics[1].state, GpuFabric::State::Joined);
+    EXPECT_EQ(fabrics[1].error, 0U);
+    EXPECT_EQ(fabrics[1].domain, "5a0102030405060708090a0b0c0d0e0f");
+    EXPECT_EQ(fabrics[1].clique, 7U);
+    EXPECT_EQ(fabrics[1].health, 0xaaU);
+    EXPECT_FALSE(read_gpu_fabrics(std::vector{nvidia_gpu("0000:9d:00.0"), nvidia_gpu("0000:ff:00.0")}, 50ms));
+}
+
 TEST_F(NvLinks, AreUnknownWhereTheDriverHangs) {
     EXPECT_TRUE(with_links({nvidia_gpu("0000:52:00.0"), nvidia_gpu("0000:ff:00.0")}, 50ms).gpu_links.empty());
 }

@@ -414,6 +414,58 @@ TEST(CheckJudge, PartitionsOfAGpuAreJudgedOnce) {
     }
 }
 
+TEST(CheckJudge, FabricsOfGpus) {
+    using State = GpuFabric::State;
+    auto facts = good_node();
+    const auto& gpu = facts.fabric.gpus[0].pci;
+    const auto judged = [&](const GpuFabric& fabric) {
+        facts.gpu_fabrics = {fabric};
+        return result_of(facts, "gpu.fabric", gpu);
+    };
+    constexpr unsigned healthy = 0x1aa;
+    EXPECT_EQ(judged({gpu, "", 0, State::Joined, 0, healthy}).message, "has joined the NVLink fabric of the node");
+    EXPECT_EQ(judged({gpu, "5a01", 7, State::Joined, 0, 0}).message, "is in clique 7 of NVLink domain 5a01");
+    EXPECT_EQ(judged({gpu, "", 0, State::NotStarted, 15, 0}).status, Fail);
+    EXPECT_EQ(judged({gpu, "", 0, State::Joining, 15, 0}).status, Warn);
+    EXPECT_EQ(judged({gpu, "5a01", 7, State::Joined, 15, healthy}).status, Fail);
+    for (const auto& [health, problem] : {std::pair{0xa9U, "less bandwidth"},
+                                          {0xa6U, "a route in recovery"},
+                                          {0x9aU, "an unhealthy route"},
+                                          {0xbaU, "an unhealthy route"},
+                                          {0x6aU, "timeouts to recover from"},
+                                          {0x2aaU, "a wrong configuration (2)"},
+                                          {0x2a5U, "less bandwidth, a route in recovery, a wrong configuration (2)"}}) {
+        const auto result = judged({gpu, "", 0, State::Joined, 0, health});
+        EXPECT_EQ(result.status, Warn);
+        EXPECT_EQ(result.message, std::string("its NVLink fabric has ") + problem);
+        EXPECT_FALSE(result.hint.empty() || result.evidence.empty());
+    }
+}
+
+TEST(CheckJudge, AnNvmlThatDoesNotAnswer) {
+    auto facts = good_node();
+    facts.nvml_timeout = true;
+    EXPECT_EQ(result_of(facts, "gpu.fabric").status, Warn);
+}
+
+TEST(CheckJudge, ImexChannelsWhereNvlinkConnectsNodes) {
+    auto facts = good_node();
+    const auto& gpu = facts.fabric.gpus[0].pci;
+    const auto has_result = [&] { return std::ranges::count(judge_node(facts, {}), "gpu.imex", &Finding::id) > 0; };
+    facts.limits.of_step = true;
+    EXPECT_FALSE(has_result());
+    facts.gpu_fabrics = {{gpu, "", 0, GpuFabric::State::Joined, 0, 0}};
+    EXPECT_FALSE(has_result()) << "it ends at the node";
+    facts.gpu_fabrics = {{gpu, "5a01", 0, GpuFabric::State::Joining, 0, 0}};
+    EXPECT_FALSE(has_result()) << "NCCL does not try it";
+    facts.gpu_fabrics = {{gpu, "5a01", 0, GpuFabric::State::Joined, 0, 0}};
+    EXPECT_EQ(result_of(facts, "gpu.imex").status, Warn);
+    facts.limits.of_step = false;
+    EXPECT_EQ(result_of(facts, "gpu.imex").status, Skip);
+    facts.kernel.imex_channel = true;
+    EXPECT_EQ(result_of(facts, "gpu.imex").status, Pass);
+}
+
 TEST(CheckJudge, GpuDirect) {
     auto facts = good_node();
     EXPECT_EQ(result_of(facts, "gdr").value, "peermem");
