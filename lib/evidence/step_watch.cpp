@@ -25,6 +25,17 @@ constexpr milliseconds first_pause(100);
 constexpr milliseconds longest_pause(5000);
 constexpr std::size_t most_others = 16;
 
+/// Returns the LinkDownedCounter of each port that NCCL was told to use. It is in counters/, as the bytes of PortData
+/// are. An interface's carrier_changes are no substitute: mlx5 takes the carrier away to change the MTU.
+std::vector<Count> read_link_downed(const SysRoot& root, const TrafficSources& sources) {
+    return mapped(sources.ports, [&root](const PortSource& port) {
+        const bool has_counter = port.expected && port.source == ByteSource::PortData;
+        return has_counter ? read_count(root, format_text("/sys/class/infiniband/{}/ports/{}/counters/link_downed",
+                                                          port.hca, port.port))
+                           : std::nullopt;
+    });
+}
+
 /// Describes the owner of queue pairs that are not the step's.
 std::string owner_text(const QpOwner& owner, const ProcessIdentity& process) {
     if (owner.pid == 0) {
@@ -63,8 +74,8 @@ void add_causes_of_task(const WatchedStep& step, const Environment& environment,
 } // namespace
 
 StepWatch::StepWatch(const SysRoot& root, TrafficSources sources, StepProcesses processes)
-    : root_(root), meter_(std::move(sources)), processes_(processes), start_(Clock::now()),
-      next_sample_(start_ + first_pause) {
+    : root_(root), meter_(std::move(sources)), link_downed_before_(read_link_downed(root_, meter_.sources())),
+      processes_(processes), start_(Clock::now()), next_sample_(start_ + first_pause) {
     meter_.add(read_traffic(root_, meter_.sources()));
     qps_.unknown_why = "the step ended before they were looked at";
 }
@@ -74,6 +85,8 @@ void StepWatch::sample(bool has_ended) {
     if (!has_ended) {
         sample_queue_pairs();
         look_up_environment();
+    } else if (link_downed_after_.empty()) { // a later sample is not of the step
+        link_downed_after_ = read_link_downed(root_, meter_.sources());
     }
     // Also at the end: a job that began after the last sample may have moved most of the bytes.
     others_seen_ =
@@ -131,6 +144,13 @@ void StepWatch::look_up_environment() {
 NodeEvidence StepWatch::evidence() const {
     NodeEvidence evidence;
     evidence.traffic = meter_.total();
+    for (std::size_t i = 0; i < link_downed_after_.size(); ++i) {
+        const Count before = link_downed_before_[i];
+        const Count after = link_downed_after_[i];
+        if (before && after) {
+            evidence.traffic.ports[i].link_downed = LinkDowned{*before, *after};
+        }
+    }
     evidence.qps = qps_;
     if (unseen_ && qps_.most_own == 0) { // made by a thread that has ended, or in another namespace
         evidence.qps.known = false;

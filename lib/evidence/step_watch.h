@@ -24,7 +24,8 @@ public:
     /// Takes the first sample. Reports no queue pairs unless `root` and `processes.ancestor` are of this machine.
     StepWatch(const SysRoot& root, TrafficSources sources, StepProcesses processes);
 
-    /// Reads the bytes and looks for other jobs on the node. Reads the queue pairs too, unless the step `has_ended`.
+    /// Reads the bytes and looks for other jobs on the node. Reads the queue pairs too, unless the step `has_ended`:
+    /// the first such call reads how often ports went down.
     void sample(bool has_ended = false);
 
     /// Returns the time of the next sample: soon at first, because short steps end early, later every five seconds.
@@ -48,6 +49,7 @@ private:
 
     const SysRoot& root_;
     TrafficMeter meter_;
+    std::vector<Count> link_downed_before_, link_downed_after_; ///< by port; nothing before the end in the latter
     StepProcesses processes_;
     Clock::time_point start_, next_sample_;
     QpEvidence qps_;

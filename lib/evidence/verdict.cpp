@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <functional>
 #include <map>
 #include <set>
 #include <span>
@@ -99,6 +100,34 @@ std::vector<std::string> nodes_without_rdma(const StepVerdict& step) {
         }
     }
     return names;
+}
+
+/// Notes at each node which of its ports went down, and at the step all of them in one sentence, the worst first.
+void note_lost_links(StepVerdict& step) {
+    struct Link {
+        std::uint64_t times;
+        std::string name, how_often;
+    };
+    constexpr std::string_view remedy = "during the step: look at its cable, transceiver and switch port";
+    std::vector<Link> links;
+    for (auto& node : step.nodes) {
+        for (const auto& port : node.evidence.traffic.ports) {
+            const auto times = port.link_downed ? port.link_downed->times().value_or(0) : 0;
+            if (times > 0) {
+                auto how_often =
+                    format_text("{}{}", format_count(times, "time"), port.link_downed->is_full() ? " or more" : "");
+                node.notes.push_back(format_text("{} went down {} {}", port.port, how_often, remedy));
+                links.push_back({times, format_text("{} of {}", port.port, node.node), std::move(how_often)});
+            }
+        }
+    }
+    std::ranges::stable_sort(links, std::greater<>(), &Link::times);
+    MessageGroups sentences;
+    for (const auto& link : links) {
+        sentences.add("", format_text("{}: {}", link.name, link.how_often),
+                      format_text("{} went down {} {}", link.name, link.how_often, remedy));
+    }
+    step.notes = sentences.texts();
 }
 
 /// Returns "3 of 8 connections". Both numbers count only connections that need a network.
@@ -225,6 +254,7 @@ StepVerdict judge_step(std::vector<NodeEvidence> nodes, std::vector<std::string>
     if (!step.unresponsive.empty()) {
         step.why.push_back(format_text("no report from {}", fold_hostlist(step.unresponsive)));
     }
+    note_lost_links(step);
     return step;
 }
 

@@ -86,7 +86,7 @@ struct NodeVerdict {
     Bytes elsewhere;     ///< socket bytes beyond that bound: no other node sent or received them (storage, ...)
     GpuDirect gpu_direct = GpuDirect::Unknown;
     std::vector<std::string> why;   ///< reasons for the verdict: "mlx5_3:1 stayed idle"
-    std::vector<std::string> notes; ///< what weakens the verdict: others on the node, estimates, resets
+    std::vector<std::string> notes; ///< what weakens the verdict (others on the node, estimates, resets), lost links
     NodeEvidence evidence;
 };
 
@@ -96,7 +96,8 @@ struct StepVerdict {
     double share = 0;
     Bytes rdma, sockets; ///< sums
     GpuDirect gpu_direct = GpuDirect::Unknown;
-    std::vector<std::string> why; ///< a reason that several nodes have is given once, with their names
+    std::vector<std::string> why;   ///< a reason that several nodes have is given once, with their names
+    std::vector<std::string> notes; ///< what changes no verdict: one sentence about all ports that went down
     std::vector<NodeVerdict> nodes;
     std::vector<std::string> unresponsive;                  ///< nodes that reported nothing
     std::vector<profile::CommunicatorTotals> communicators; ///< of all nodes, with profile=on

@@ -47,6 +47,8 @@ static void fields(auto& f, Row<PortTraffic> /*row*/) {
     f("bytes", "of RDMA; null: they are not counted",
       [](const PortTraffic& p) { return p.source == ByteSource::None ? std::nullopt : std::optional(p.bytes); });
     f("problem", "in words; empty: none", &PortTraffic::problem);
+    f("link_downed", "how often its link went down while the step ran, at least; null: not known",
+      [](const PortTraffic& p) { return p.link_downed ? p.link_downed->times() : std::nullopt; });
 }
 
 static void fields(auto& f, Row<NetdevTraffic> /*row*/) {
@@ -130,7 +132,7 @@ static void fields(auto& f, Row<NodeVerdict> /*row*/) {
     f("nccl_log", "what the logs of its ranks say; null: there are none",
       [](const NodeVerdict& n) -> const std::optional<LogEvidence>& { return n.evidence.log; });
     f("why", "of the verdict, in words", &NodeVerdict::why);
-    f("notes", "what weakens it, in words", &NodeVerdict::notes);
+    f("notes", "what weakens it, and ports that went down, in words", &NodeVerdict::notes);
 }
 
 namespace {
@@ -158,6 +160,7 @@ void fields(auto& f, Row<StepReport> /*row*/) {
     f("rdma", "sum of the nodes", [](const StepReport& r) { return r.step.rdma; });
     f("sockets", "sum of the nodes", [](const StepReport& r) { return r.step.sockets; });
     f("why", "of the verdict, in words", [](const StepReport& r) { return r.step.why; });
+    f("notes", "ports that went down, in words", [](const StepReport& r) { return r.step.notes; });
     f("unresponsive", "nodes of which nothing was heard", [](const StepReport& r) { return r.step.unresponsive; });
     f("communicators", "of NCCL, with profile=on; those with most bytes first",
       [](const StepReport& r) -> const std::vector<profile::CommunicatorTotals>& { return r.step.communicators; });

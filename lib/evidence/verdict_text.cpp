@@ -149,7 +149,11 @@ std::string verdict_text(const StepVerdict& step) {
 } // namespace
 
 std::string verdict_line(const StepVerdict& step) {
-    return printable(verdict_text(step), longest_line);
+    std::string text = verdict_text(step);
+    for (const auto& note : step.notes) { // behind all reasons, which they must not push out
+        text += "; " + note;
+    }
+    return printable(text, longest_line);
 }
 
 std::vector<std::string> verdict_table(const StepVerdict& step) {

@@ -73,10 +73,14 @@ void fields(auto& f, Is<Bytes> auto& m) {
     each(f, "tx", m.tx, "rx", m.rx, "at_least", m.at_least);
 }
 
+void fields(auto& f, Is<LinkDowned> auto& m) {
+    each(f, "before", m.before, "after", m.after);
+}
+
 void fields(auto& f, Is<PortTraffic> auto& m) {
     f("port", m.port, longest_name);
     f("source", m.source, ByteSource::None);
-    each(f, "bytes", m.bytes, "expected", m.expected, "problem", m.problem);
+    each(f, "bytes", m.bytes, "expected", m.expected, "problem", m.problem, "link_downed", m.link_downed);
 }
 
 void fields(auto& f, Is<NetdevTraffic> auto& m) {

@@ -120,12 +120,29 @@ struct Bytes {
     friend bool operator==(const Bytes&, const Bytes&) = default;
 };
 
+/// A port's LinkDownedCounter at two times. It has 8 bits and stops at 255 (InfiniBand Architecture, volume 1,
+/// 16.1.3.5: PortCounters).
+struct LinkDowned {
+    static constexpr std::uint64_t greatest = 255;
+    std::uint64_t before = 0;
+    std::uint64_t after = 0;
+
+    /// Returns how often the link went down in between; more often is possible if the counter is full now. Returns
+    /// nullopt if nothing is known: the counter was full before, or was reset.
+    [[nodiscard]] std::optional<std::uint64_t> times() const {
+        return before < greatest && after >= before ? std::optional(after - before) : std::nullopt;
+    }
+    [[nodiscard]] bool is_full() const { return after >= greatest; }
+    friend bool operator==(const LinkDowned&, const LinkDowned&) = default;
+};
+
 struct PortTraffic {
     std::string port; ///< "mlx5_1:1"
     ByteSource source = ByteSource::None;
     Bytes bytes;
     bool expected = false;
     std::string problem; ///< "its counters were reset", "could not be read for 12 s", or why there is no source
+    std::optional<LinkDowned> link_downed{}; ///< before and after a step; absent: not read, or there is no counter
 
     friend bool operator==(const PortTraffic&, const PortTraffic&) = default;
 };

@@ -122,6 +122,17 @@ class Verdicts(EvidenceTest):
         _, lines = self.step("--rdma-nccl", self.everywhere(*rails))
         self.assertRegex(lines[-1], r"^rdma-nccl: warning: RDMA MIXED: 100.0 % of .*; mlx5_3:1 stayed idle$")
 
+    def test_a_port_that_went_down_is_named(self):
+        counter = f"{self.cluster.dir}/root/sys/class/infiniband/mlx5_3/ports/1/counters/link_downed"
+        for node in ("n01", "n02"):
+            self.good("chmod", "666", counter, user="root", node=node)
+        rails = [word for rail in RAILS for word in (rail, GIB, GIB)]
+        program = f'[ "$SLURMD_NODENAME:$SLURM_LOCALID" != n02:0 ] || echo 2 > {counter}'
+        _, lines = self.step("--rdma-nccl", self.everywhere(*rails), program)
+        self.assertRegex(lines[-1], "^rdma-nccl: RDMA USED: .*; mlx5_3:1 of n02 went down 2 times during the step: ")
+        _, lines = self.step("--rdma-nccl", self.everywhere(*rails))
+        self.assertNotIn("went down", lines[-1], "that was before")
+
     def test_what_was_read_from_a_file_system_does_not_count(self):
         rails = [word for rail in RAILS for word in (rail, GIB, GIB)]
         _, lines = self.step("--rdma-nccl=verify=full", self.everywhere(*rails, "eth0", GIB // 64, 50 * GIB))

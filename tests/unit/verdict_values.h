@@ -17,6 +17,12 @@ inline PortTraffic port(std::string name, std::uint64_t bytes, bool expected = t
     return {std::move(name), ByteSource::PortData, {bytes, bytes, false}, expected, {}};
 }
 
+/// Whose first port's LinkDownedCounter went from `before` to `after` during the step.
+inline NodeEvidence with_link_downed(NodeEvidence evidence, std::uint64_t before, std::uint64_t after) {
+    evidence.traffic.ports.front().link_downed = LinkDowned{before, after};
+    return evidence;
+}
+
 /// A node of its own, with one port that NCCL was told to use.
 inline NodeEvidence node(const Bytes& rdma, const Bytes& sockets, std::string name = "n01") {
     NodeEvidence evidence;

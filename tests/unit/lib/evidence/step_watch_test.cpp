@@ -42,6 +42,18 @@ protected:
             tree_.file(std::string("/sys/class/net/eth0/statistics/") + name, std::to_string(bytes) + "\n");
         }
     }
+    /// How often the port went down.
+    void downs(std::uint64_t count) {
+        tree_.file("/sys/class/infiniband/mlx5_0/ports/1/counters/link_downed", std::to_string(count) + "\n");
+    }
+    /// What is known of it when it goes from 3 to 5 during a step.
+    std::optional<LinkDowned> link_downed() {
+        downs(3);
+        auto watch = this->watch();
+        downs(5);
+        watch.sample(true);
+        return watch.evidence().traffic.ports.at(0).link_downed;
+    }
     StepWatch watch(StepProcesses processes = {}) { return {root_, sources_, processes}; }
 
     test::Tree tree_;
@@ -110,6 +122,65 @@ TEST_F(Watched, LooksSoonAndThenSeldom) {
     watch.sample();
     EXPECT_GE(watch.next_sample(), before + milliseconds(100));
     EXPECT_LE(watch.next_sample(), StepWatch::Clock::now() + milliseconds(5000));
+}
+
+TEST_F(Watched, ReadsAtStartAndEndHowOftenAPortWentDown) {
+    downs(3);
+    auto watch = this->watch();
+    downs(4);
+    watch.sample();
+    EXPECT_EQ(watch.evidence().traffic.ports.at(0).link_downed, std::nullopt) << "the step has not ended";
+    downs(5);
+    watch.sample(true);
+    EXPECT_EQ(watch.evidence().traffic.ports.at(0).link_downed, (LinkDowned{3, 5}));
+}
+
+TEST_F(Watched, WhatGoesDownWhileItWaitsForLateCountersIsNotTheSteps) {
+    sources_.ports.front().counter_latency = milliseconds(1);
+    downs(3);
+    auto watch = this->watch();
+    downs(5);
+    counters(1000, 1000 + much);
+    watch.sample(true);
+    NodeFacts facts;
+    Plan plan;
+    bool has_waited = false;
+    const auto evidence = collect_evidence({root_, facts, plan}, watch, {}, [&] {
+        has_waited = true;
+        downs(6);
+        counters(1000 + much, 1000 + much);
+    });
+    ASSERT_TRUE(has_waited);
+    EXPECT_EQ(evidence.traffic.rdma.tx, 4 * much) << "the late counters are read";
+    EXPECT_EQ(evidence.traffic.ports.at(0).link_downed, (LinkDowned{3, 5}));
+}
+
+TEST_F(Watched, ReadsNoLinksOfOtherPortsAndDevices) {
+    EXPECT_EQ(link_downed(), (LinkDowned{3, 5}));
+    sources_.ports.front().expected = false;
+    EXPECT_EQ(link_downed(), std::nullopt) << "NCCL was not told to use it";
+    sources_.ports.front().expected = true;
+    sources_.ports.front().source = ByteSource::HwBytes;
+    EXPECT_EQ(link_downed(), std::nullopt) << "such a device has no counters/";
+}
+
+TEST_F(Watched, ACounterOfLinksThatIsMissingIsNoProblem) {
+    for (const bool missing_at_start : {true, false}) {
+        downs(3);
+        if (missing_at_start) {
+            tree_.remove("/sys/class/infiniband");
+        }
+        auto watch = this->watch();
+        if (missing_at_start) {
+            downs(5);
+        } else {
+            tree_.remove("/sys/class/infiniband");
+        }
+        watch.sample(true);
+        const auto port = watch.evidence().traffic.ports.at(0);
+        EXPECT_EQ(port.link_downed, std::nullopt) << missing_at_start;
+        EXPECT_EQ(port.problem, "") << missing_at_start;
+    }
 }
 
 TEST_F(Watched, WaitsForLateCountersOnlyWhereTheyCouldChangeTheVerdict) {

@@ -4,6 +4,7 @@
 #include "tests/unit/verdict_values.h"
 
 #include <gtest/gtest.h>
+#include <limits>
 
 namespace rdma_nccl {
 namespace {
@@ -70,6 +71,19 @@ TEST(VerdictLine, CutsManySentences) {
     EXPECT_EQ(verdict_line(step), "RDMA use UNKNOWN: 1; 2; 3; 4; and 2 more (verify=full shows them)");
 }
 
+TEST(VerdictLine, EndsWithThePortsThatWentDownWhateverElseThereIsToSay) {
+    EXPECT_EQ(
+        line_of({with_link_downed(node(gib, 0), 0, 1)}),
+        "RDMA USED: 100.0 % of 1.07 GB of n01 went over RDMA (evidence B); mlx5_0:1 of n01 went down 1 time during "
+        "the step: look at its cable, transceiver and switch port");
+    StepVerdict step;
+    step.why = {"1", "2", "3", "4", "5"};
+    step.notes = {"note"};
+    EXPECT_EQ(verdict_line(step), "RDMA use UNKNOWN: 1; 2; 3; 4; 5; note");
+    step.why.emplace_back("6");
+    EXPECT_EQ(verdict_line(step), "RDMA use UNKNOWN: 1; 2; 3; 4; and 2 more (verify=full shows them); note");
+}
+
 TEST(VerdictTable, ShowsNodesPortsAndInterfaces) {
     auto one = with_queue_pairs(node(gib, 2 * mib, "n1"), 4);
     one.gpus = 3;
@@ -93,6 +107,15 @@ TEST(VerdictTable, ShowsNodesPortsAndInterfaces) {
                "  mlx5_0:1   1.07 GB  1.07 GB   RDMA, port data", "  eth0       2.10 MB  10.7 GB   sockets",
                "  elsewhere  0 B      10.7 GB   of the sockets' bytes, not between nodes of the step "
                "(storage, ...)"}));
+}
+
+TEST(VerdictTable, NotesAPortThatWentDown) {
+    EXPECT_EQ(verdict_table(judge_step({with_link_downed(node(gib, 0), 3, 5)}, {})),
+              (Texts{"NODE, PORT  SENT     RECEIVED  WHAT",
+                     "n01         1.07 GB  1.07 GB   USED, 100.0 % over RDMA, evidence B",
+                     "  mlx5_0:1  1.07 GB  1.07 GB   RDMA, port data",
+                     "  note                         mlx5_0:1 went down 2 times during the step: look at its cable, "
+                     "transceiver and switch port"}));
 }
 
 TEST(VerdictTable, HasTheCommunicatorsOfAllNodes) {
@@ -144,6 +167,7 @@ StepVerdict hostile_step() {
     auto evidence = without_source(node(0, gib, hostile));
     evidence.traffic.ports.front().port = hostile;
     evidence.traffic.ports.front().problem = hostile;
+    evidence.traffic.ports.front().link_downed = LinkDowned{0, std::numeric_limits<std::uint64_t>::max()};
     evidence.traffic.netdevs.front().netdev = hostile;
     evidence.traffic.netdevs.front().problem = hostile;
     evidence.qps = {false, hostile, 0, {hostile}, {hostile}};
@@ -158,7 +182,7 @@ StepVerdict hostile_step() {
 
 TEST(VerdictText, IsSafeOnATerminal) {
     auto lines = verdict_table(hostile_step());
-    EXPECT_EQ(lines.size(), 5U); // head, node, port, interface, why
+    EXPECT_EQ(lines.size(), 6U); // head, node, port, interface, why, note
     lines.push_back(verdict_line(hostile_step()));
     auto mixed = judge_step({node(gib, 0, hostile), node(0, gib, hostile)}, {hostile});
     lines.push_back(verdict_line(mixed));
@@ -203,6 +227,20 @@ TEST(VerdictJson, HasWhatWasFound) {
     EXPECT_EQ(one.at("netdevs").at(0).at("role"), "sockets");
     EXPECT_EQ(one.at("queue_pairs").at("most_own"), 4);
     EXPECT_EQ(one.at("nccl_log").at("connections").at("rdma_gdr"), 7);
+}
+
+TEST(VerdictJson, HasHowOftenPortsWentDown) {
+    auto evidence = with_link_downed(node(gib, 0), 3, 5);
+    evidence.traffic.ports.push_back(port("mlx5_1:1", gib));
+    evidence.traffic.ports.push_back(port("mlx5_2:1", gib));
+    evidence.traffic.ports.back().link_downed = LinkDowned{5, 3};
+    const auto json = *Json::parse(verdict_json(judge_step({evidence}, {}), 1, 0));
+    const auto& ports = json.at("nodes").at(0).at("ports");
+    EXPECT_EQ(ports.at(0).at("link_downed"), 2);
+    EXPECT_TRUE(ports.at(1).at("link_downed").is_null()) << "there is no such counter";
+    EXPECT_TRUE(ports.at(2).at("link_downed").is_null()) << "it was reset";
+    EXPECT_EQ(json.at("notes").size(), 1U);
+    EXPECT_EQ(json.at("nodes").at(0).at("notes").size(), 1U);
 }
 
 TEST(VerdictJson, HasNullWhereRdmaIsNotCounted) {

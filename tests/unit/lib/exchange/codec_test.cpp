@@ -123,7 +123,7 @@ NodeEvidence full_evidence() {
     evidence.node = "n01";
     const Bytes most{std::numeric_limits<std::uint64_t>::max(), 1, true};
     evidence.traffic = {12.25,
-                        {{"mlx5_1:1", ByteSource::PortData, most, true, ""},
+                        {{"mlx5_1:1", ByteSource::PortData, most, true, "", LinkDowned{3, 5}},
                          {"siw0:1", ByteSource::None, {}, false, "no counters/ at all"}},
                         {{"eth0", NetdevRole::Plain, {1, 2, false}, "its counters were reset"},
                          {"ib0", NetdevRole::Ipoib, {3, 4, false}, ""}},
@@ -169,6 +169,13 @@ TEST(ExchangeMessage, EvidenceSurvives) {
     other.traffic.estimate = other.traffic.has_source = other.exclusive = false;
     other.log.reset();
     EXPECT_EQ(through(other), other);
+}
+
+TEST(ExchangeMessage, NothingIsKnownOfLinksOfANodeThatDoesNotReadThem) {
+    const auto read =
+        read_evidence(R"({"evidence": {"traffic": {"ports": [{"port": "mlx5_1:1", "expected": true}]}}})");
+    ASSERT_TRUE(read) << read.error().message;
+    EXPECT_EQ(read->traffic.ports.at(0).link_downed, std::nullopt);
 }
 
 TEST(ExchangeMessage, ResultsSurvive) {
@@ -302,7 +309,7 @@ TEST(ExchangeMessage, TheLongestOfANodeIsWithinItsLimit) {
     const Bytes most{std::numeric_limits<std::uint64_t>::max(), std::numeric_limits<std::uint64_t>::max(), true};
     evidence.node = evidence.log->version = name;
     evidence.problem = evidence.qps.unknown_why = text;
-    evidence.traffic.ports.assign(2000, {name, ByteSource::None, most, true, text});
+    evidence.traffic.ports.assign(2000, {name, ByteSource::None, most, true, text, LinkDowned{most.tx, most.rx}});
     evidence.traffic.netdevs.assign(2000, {name, NetdevRole::Ipoib, most, text});
     evidence.qps.own_ports.assign(2000, name);
     evidence.log->hcas.assign(2000, text);
@@ -462,8 +469,9 @@ TEST(ExchangeMessage, MalformedFieldsOfANodeAreRefused) {
                    {R"("traffic":[])", R"("traffic":{"seconds":-1})", R"("traffic":{"seconds":1e9})",
                     R"("traffic":{"rdma":{"tx":-1}})", R"("traffic":{"rdma":{"tx":18446744073709551616}})",
                     R"("traffic":{"ports":[{"source":5}]})", R"("traffic":{"netdevs":[{"role":3}]})",
-                    R"("traffic":{"ports":[{"bytes":{"at_least":1}}]})", R"("qps":{"known":"yes"})", R"("gpus":"8")",
-                    R"("log":{"ranks":-1})", R"("log":[])", R"("causes":{})", R"("exclusive":null)"});
+                    R"("traffic":{"ports":[{"bytes":{"at_least":1}}]})", R"("traffic":{"ports":[{"link_downed":2}]})",
+                    R"("traffic":{"ports":[{"link_downed":{"after":-1}}]})", R"("qps":{"known":"yes"})",
+                    R"("gpus":"8")", R"("log":{"ranks":-1})", R"("log":[])", R"("causes":{})", R"("exclusive":null)"});
 }
 
 TEST(ExchangeMessage, MalformedFieldsOfSrunAreRefused) {
