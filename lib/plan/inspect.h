@@ -3,7 +3,6 @@
 #pragma once
 
 #include "lib/fabric/fabric.h"
-#include "lib/fabric_profile/profile.h"
 #include "lib/placement/placement.h"
 #include "lib/plan/variables.h"
 #include "lib/settings/settings.h"
@@ -43,7 +42,6 @@ struct NodeFacts {
     Program program;
     Fabric fabric;
     NcclConf nccl_conf;
-    FabricProfiles profiles; ///< not read where they only advise, but by `explain`
     std::optional<PortRange> ephemeral_ports;
     VisibleGpus visible_gpus;
     unsigned allowed_cpus = 1;         ///< CPUs of this process's affinity mask
