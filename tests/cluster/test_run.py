@@ -472,6 +472,8 @@ for number in (signal.SIGUSR1, signal.SIGTERM):
 print("ready", flush=True)
 while not told:
     time.sleep(0.02)
+for number in (signal.SIGUSR1, signal.SIGTERM):
+    signal.signal(number, signal.SIG_IGN) # it may come once more while Python ends, when it has no handlers
 print("saved", flush=True)
 while not os.path.exists(os.environ["GO"]):
     time.sleep(0.02)
