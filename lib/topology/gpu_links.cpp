@@ -38,11 +38,39 @@ std::vector<GpuLink> xgmi_links(const SysRoot& root, std::span<const Gpu> gpus) 
     return links;
 }
 
-/// What is needed of NVML (nvml.h of CUDA 11.8; the driver brings the library), in plain types, which are the same to
-/// a sanitizer in both libraries. Its functions return 0 for success.
-struct Nvml {
-    using Device = void*;
-    struct Pci { // nvmlPciInfo_t
+using NvmlDevice = void*;
+
+/// Calls `take` for each GPU that NVML knows, in a child: NVML asks the driver, which hangs where a GPU does.
+/// `Functions`: what is needed of NVML, which the driver brings, for load_functions(): drivers differ in what they
+/// have. All are in plain types, which are the same to a sanitizer in both libraries, and return 0 for success.
+/// `Found`: a message; empty where there is no such NVML. Returns nullopt if there is no answer within `limit`.
+template<typename Functions, typename Found>
+std::optional<Found> ask_nvml(std::span<const Gpu> gpus, std::chrono::milliseconds limit,
+                              void (*take)(const Functions&, NvmlDevice, const std::string& pci, Found&)) {
+    auto child = ChildValue<Found>::start([gpus, take] {
+        Found found;
+        auto nvml = load_functions<Functions>("libnvidia-ml.so.1", "", "");
+        if (!nvml) {
+            return found;
+        }
+        int (*const init)() = nvml->symbols.get("nvmlInit_v2");
+        int (*const find)(const char*, NvmlDevice*) = nvml->symbols.get("nvmlDeviceGetHandleByPciBusId_v2");
+        if (!nvml->symbols.missing().empty() || init() != 0) {
+            return found;
+        }
+        for (const auto& gpu : gpus) {
+            NvmlDevice device = nullptr;
+            if (find(gpu.pci.c_str(), &device) == 0) {
+                take(*nvml, device, gpu.pci, found);
+            }
+        }
+        return found;
+    });
+    return child.finish(std::chrono::steady_clock::now() + limit);
+}
+
+struct LinkFunctions { // of nvml.h of CUDA 11.8
+    struct Pci {       // nvmlPciInfo_t
         std::array<char, 16> legacy_id;
         unsigned domain, bus, device, ids, subsystem_ids;
         std::array<char, 32> id;
@@ -50,26 +78,38 @@ struct Nvml {
     enum Peer : unsigned { Gpu, Cpu, Switch }; // nvmlIntNvLinkDeviceType_t
 
     Symbols symbols;
-    int (*init)() = symbols.get("nvmlInit_v2");
-    int (*find)(const char*, Device*) = symbols.get("nvmlDeviceGetHandleByPciBusId_v2");
-    int (*get_state)(Device, unsigned, unsigned*) = symbols.get("nvmlDeviceGetNvLinkState");
-    int (*get_peer_type)(Device, unsigned, unsigned*) = symbols.get("nvmlDeviceGetNvLinkRemoteDeviceType");
-    int (*get_peer)(Device, unsigned, void* pci) = symbols.get("nvmlDeviceGetNvLinkRemotePciInfo_v2");
+    int (*get_state)(NvmlDevice, unsigned, unsigned*) = symbols.get("nvmlDeviceGetNvLinkState");
+    int (*get_peer_type)(NvmlDevice, unsigned, unsigned*) = symbols.get("nvmlDeviceGetNvLinkRemoteDeviceType");
+    int (*get_peer)(NvmlDevice, unsigned, void* pci) = symbols.get("nvmlDeviceGetNvLinkRemotePciInfo_v2");
+};
+
+struct FabricFunctions { // of nvml.h of CUDA 12.4; drivers from 550 on have it
+    struct Info {        // nvmlGpuFabricInfo_v2_t
+        unsigned version = 2U << 24U | sizeof(Info);
+        std::array<unsigned char, 16> domain{};
+        int status = 0;
+        unsigned clique = 0;
+        unsigned char state = 0;
+        unsigned health = 0;
+    };
+
+    Symbols symbols;
+    int (*get_fabric)(NvmlDevice, void* info) = symbols.get("nvmlDeviceGetGpuFabricInfoV");
 };
 
 /// Counts a GPU's active links by the peer's address, which is empty for NVSwitches. Leaves out links to CPUs.
-std::map<std::string, unsigned> count_nvlinks(const Nvml& nvml, Nvml::Device device) {
+std::map<std::string, unsigned> count_nvlinks(const LinkFunctions& nvml, NvmlDevice device) {
     std::map<std::string, unsigned> counts;
     unsigned active = 0;
     for (unsigned link = 0; link < 64 && nvml.get_state(device, link, &active) == 0; ++link) {
         unsigned type = 0;
-        Nvml::Pci peer{};
+        LinkFunctions::Pci peer{};
         if (active == 0 || nvml.get_peer_type(device, link, &type) != 0) {
             continue;
         }
-        if (type == Nvml::Switch) {
+        if (type == LinkFunctions::Switch) {
             ++counts[""];
-        } else if (type == Nvml::Gpu && nvml.get_peer(device, link, &peer) == 0) {
+        } else if (type == LinkFunctions::Gpu && nvml.get_peer(device, link, &peer) == 0) {
             ++counts[format_text("{:04x}:{:02x}:{:02x}.0", peer.domain, peer.bus, peer.device)];
         }
     }
@@ -86,22 +126,36 @@ void fields(auto& f, Is<NvLinks> auto& m) {
     f("links", m.links, most_links);
 }
 
-/// For a child: NVML asks the driver, which hangs where a GPU does.
-NvLinks ask_nvml(std::span<const Gpu> gpus) {
-    const auto nvml = load_functions<Nvml>("libnvidia-ml.so.1", "", "");
-    NvLinks found;
-    if (!nvml || nvml->init() != 0) {
-        return found;
+void add_links(const LinkFunctions& nvml, NvmlDevice device, const std::string& pci, NvLinks& found) {
+    for (const auto& [peer, count] : count_nvlinks(nvml, device)) {
+        found.links.push_back({pci, peer, GpuLink::Kind::NvLink, count});
     }
-    for (const auto& gpu : gpus) {
-        Nvml::Device device = nullptr;
-        if (nvml->find(gpu.pci.c_str(), &device) == 0) {
-            for (const auto& [peer, count] : count_nvlinks(*nvml, device)) {
-                found.links.push_back({gpu.pci, peer, GpuLink::Kind::NvLink, count});
-            }
+}
+
+struct GpuFabrics {
+    static constexpr std::string_view message_name = "gpu-fabrics";
+    std::vector<GpuFabric> gpus;
+};
+
+void fields(auto& f, Is<GpuFabrics> auto& m) {
+    constexpr std::size_t most_gpus = 1024;
+    f("gpus", m.gpus, most_gpus);
+}
+
+void add_fabric(const FabricFunctions& nvml, NvmlDevice device, const std::string& pci, GpuFabrics& found) {
+    FabricFunctions::Info info;
+    if (nvml.get_fabric(device, &info) != 0 || info.state == 0 ||
+        info.state > static_cast<unsigned>(GpuFabric::State::Joined)) {
+        return;
+    }
+    std::string domain;
+    if (std::ranges::any_of(info.domain, [](unsigned char byte) { return byte != 0; })) {
+        for (const auto byte : info.domain) {
+            domain += format_text("{:02x}", byte);
         }
     }
-    return found;
+    found.gpus.push_back({pci, std::move(domain), info.clique, static_cast<GpuFabric::State>(info.state),
+                          static_cast<unsigned>(info.status), info.health});
 }
 
 } // namespace
@@ -113,8 +167,12 @@ std::vector<GpuLink> read_gpu_links(const SysRoot& root, std::span<const Gpu> gp
     if (!root.is_live()) {
         return {};
     }
-    auto child = ChildValue<NvLinks>::start([gpus] { return ask_nvml(gpus); });
-    return child.finish(std::chrono::steady_clock::now() + limit).value_or(NvLinks()).links;
+    return ask_nvml(gpus, limit, add_links).value_or(NvLinks()).links;
+}
+
+std::optional<std::vector<GpuFabric>> read_gpu_fabrics(std::span<const Gpu> gpus, std::chrono::milliseconds limit) {
+    auto found = ask_nvml(gpus, limit, add_fabric);
+    return found ? std::optional(std::move(found->gpus)) : std::nullopt;
 }
 
 } // namespace rdma_nccl

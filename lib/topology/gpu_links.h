@@ -31,6 +31,9 @@ struct GpuFabric {
     unsigned health = 0; ///< NVML_GPU_FABRIC_HEALTH_MASK_*
 };
 
+/// For a driver without persistence mode, which has to start the GPUs.
+inline constexpr std::chrono::seconds nvml_limit(5);
+
 /// Returns those of this machine's NVIDIA GPUs that have a fabric, as NVML tells; empty if it does not, as before
 /// driver 550. Returns nullopt if there is no answer within `limit`.
 std::optional<std::vector<GpuFabric>> read_gpu_fabrics(std::span<const Gpu> gpus, std::chrono::milliseconds limit);

@@ -335,9 +335,8 @@ Facts inspect(const SysRoot& root, const Settings& settings, const Environment& 
         inspect_verbs(root, environment, facts);
     }
     if (facts.live && !facts.kernel.nvidia_gpus.empty()) {
-        constexpr std::chrono::seconds limit(5); // a driver without persistence mode has to start the GPUs
         stage("NVML");
-        auto fabrics = read_gpu_fabrics(facts.fabric.gpus, limit);
+        auto fabrics = read_gpu_fabrics(facts.fabric.gpus, nvml_limit);
         facts.nvml_timeout = !fabrics;
         facts.gpu_fabrics = std::move(fabrics).value_or(std::vector<GpuFabric>());
     }
