@@ -127,7 +127,7 @@ void note_lost_links(StepVerdict& step) {
         sentences.add("", format_text("{}: {}", link.name, link.how_often),
                       format_text("{} went down {} {}", link.name, link.how_often, remedy));
     }
-    step.notes = sentences.texts();
+    step.lost_links = joined(sentences.texts());
 }
 
 /// Returns "3 of 8 connections". Both numbers count only connections that need a network.

@@ -96,8 +96,8 @@ struct StepVerdict {
     double share = 0;
     Bytes rdma, sockets; ///< sums
     GpuDirect gpu_direct = GpuDirect::Unknown;
-    std::vector<std::string> why;   ///< a reason that several nodes have is given once, with their names
-    std::vector<std::string> notes; ///< what changes no verdict: one sentence about all ports that went down
+    std::vector<std::string> why; ///< a reason that several nodes have is given once, with their names
+    std::string lost_links;       ///< all ports that went down, which changes no verdict; empty: none did
     std::vector<NodeVerdict> nodes;
     std::vector<std::string> unresponsive;                  ///< nodes that reported nothing
     std::vector<profile::CommunicatorTotals> communicators; ///< of all nodes, with profile=on

@@ -160,7 +160,8 @@ void fields(auto& f, Row<StepReport> /*row*/) {
     f("rdma", "sum of the nodes", [](const StepReport& r) { return r.step.rdma; });
     f("sockets", "sum of the nodes", [](const StepReport& r) { return r.step.sockets; });
     f("why", "of the verdict, in words", [](const StepReport& r) { return r.step.why; });
-    f("notes", "ports that went down, in words", [](const StepReport& r) { return r.step.notes; });
+    f("lost_links", "ports that went down, in words; empty: none did",
+      [](const StepReport& r) { return r.step.lost_links; });
     f("unresponsive", "nodes of which nothing was heard", [](const StepReport& r) { return r.step.unresponsive; });
     f("communicators", "of NCCL, with profile=on; those with most bytes first",
       [](const StepReport& r) -> const std::vector<profile::CommunicatorTotals>& { return r.step.communicators; });

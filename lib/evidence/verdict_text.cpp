@@ -150,8 +150,8 @@ std::string verdict_text(const StepVerdict& step) {
 
 std::string verdict_line(const StepVerdict& step) {
     std::string text = verdict_text(step);
-    for (const auto& note : step.notes) { // behind all reasons, which they must not push out
-        text += "; " + note;
+    if (!step.lost_links.empty()) { // behind all reasons, which it must not push out
+        text += "; " + step.lost_links;
     }
     return printable(text, longest_line);
 }
