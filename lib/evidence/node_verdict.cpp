@@ -247,6 +247,20 @@ void discount_files(NodeVerdict& verdict) {
     verdict.share = share;
 }
 
+/// Bytes over NVLink between nodes (MNNVL) are counted nowhere and need no network: sockets are then no fallback.
+void judge_nvlink(NodeVerdict& verdict) {
+    const auto& node = verdict.evidence;
+    const auto by_log = node.log ? judge_log(*node.log) : LogVerdict();
+    if (by_log.verdict == Verdict::Idle && node.log->nvlink > 0) {
+        verdict.verdict = Verdict::Idle;
+        verdict.why = by_log.why;
+    } else if (by_log.verdict == Verdict::Unknown && node.may_use_nvlink) {
+        verdict.verdict = Verdict::Unknown;
+        verdict.why.emplace_back("NVLink may have carried NCCL's bytes between the nodes, which no counter shows; what "
+                                 "went over sockets need not be NCCL's: verify=full tells");
+    }
+}
+
 void judge_bytes(NodeVerdict& verdict) {
     const auto& node = verdict.evidence;
     verdict.verdict = judge_amounts(verdict.rdma, verdict.sockets, verdict.share);
@@ -289,6 +303,9 @@ NodeVerdict judge_node(NodeEvidence evidence, const Bytes& rdma, const Bytes& so
         judge_bytes(verdict);
     }
     const bool by_bytes = node.problem.empty() && (node.traffic.has_source || !node.log);
+    if (by_bytes && (verdict.verdict == Verdict::NotUsed || verdict.verdict == Verdict::Idle)) {
+        judge_nvlink(verdict);
+    }
     if (!bounded && by_bytes && (verdict.verdict == Verdict::NotUsed || verdict.verdict == Verdict::Mixed)) {
         verdict.verdict = Verdict::Unknown;
         verdict.why.push_back(

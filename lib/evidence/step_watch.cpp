@@ -7,6 +7,7 @@
 #include "lib/fabric/readers.h"
 #include "lib/nccl_log/reader.h"
 #include "lib/plan/nccl_variables.h"
+#include "lib/topology/gpu_links.h"
 #include "lib/traffic/qp_owners.h"
 
 #include <algorithm>
@@ -23,6 +24,7 @@ using std::chrono::milliseconds;
 
 constexpr milliseconds first_pause(100);
 constexpr milliseconds longest_pause(5000);
+constexpr milliseconds nvml_timeout(300); // within what plugin/stepd_evidence.cpp waits, also for late counters
 constexpr std::size_t most_others = 16;
 
 /// Returns the LinkDownedCounter of each port that NCCL was told to use. It is in counters/, as the bytes of PortData
@@ -198,6 +200,10 @@ NodeEvidence collect_evidence(const WatchedStep& step, StepWatch& watch, std::ve
         evidence.gpus = evidence.rank_per_gpu ? std::min(step.tasks, gpus) : gpus;
         evidence.gpu_direct_possible =
             find_peer_memory(step.root).empty() ? std::nullopt : std::optional(true); // DMA-BUF shows nowhere
+        // Late, and then only: it takes NVML a while to start.
+        evidence.may_use_nvlink = judge_node(evidence).verdict == Verdict::NotUsed &&
+                                  nccl_override(step.facts, "NCCL_MNNVL_ENABLE") != "0" &&
+                                  may_cross_nodes(step.root, step.facts.fabric.gpus, nvml_timeout);
     }
     return evidence;
 }

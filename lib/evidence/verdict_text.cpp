@@ -54,6 +54,11 @@ bool is_estimate(const StepVerdict& step) {
     return std::ranges::any_of(step.nodes, [](const auto& node) { return node.evidence.traffic.estimate; });
 }
 
+/// There may be much over sockets, too, where NCCL's log says that no network was needed.
+bool is_little(const StepVerdict& step) {
+    return std::ranges::all_of(step.nodes, [](const auto& node) { return node.sockets.most() < enough_to_judge; });
+}
+
 bool has_bytes(const NodeVerdict& node) {
     return node.evidence.traffic.has_source;
 }
@@ -138,8 +143,9 @@ std::string verdict_text(const StepVerdict& step) {
         return format_text("RDMA NOT USED: {} {} went over sockets, {}{} over RDMA (evidence {}){}",
                            format_bytes(sockets), nodes, about, format_bytes(rdma), name_of(step.grade), because);
     case Verdict::Idle:
-        return format_text("RDMA IDLE: too little to judge: {}{} over RDMA, {} over sockets {}{}", about,
-                           format_bytes(rdma), format_bytes(sockets), nodes, because);
+        return format_text("RDMA IDLE: {}{}{} over RDMA, {} over sockets {}{}",
+                           is_little(step) ? "too little to judge: " : "", about, format_bytes(rdma),
+                           format_bytes(sockets), nodes, because);
     case Verdict::Unknown:
         break;
     }

@@ -158,7 +158,8 @@ void fields(auto& f, Is<NodeAlarm> auto& m) {
 void fields(auto& f, Is<NodeEvidence> auto& m) {
     f("node", m.node, longest_name);
     each(f, "traffic", m.traffic, "qps", m.qps, "exclusive", m.exclusive, "rank_per_gpu", m.rank_per_gpu, "gpus",
-         m.gpus, "gpu_direct_possible", m.gpu_direct_possible, "log", m.log, "causes", m.causes, "problem", m.problem);
+         m.gpus, "may_use_nvlink", m.may_use_nvlink, "gpu_direct_possible", m.gpu_direct_possible, "log", m.log,
+         "causes", m.causes, "problem", m.problem);
     f("communicators", m.communicators, profile::most_reported);
 }
 

@@ -175,4 +175,23 @@ std::optional<std::vector<GpuFabric>> read_gpu_fabrics(std::span<const Gpu> gpus
     return found ? std::optional(std::move(found->gpus)) : std::nullopt;
 }
 
+std::string clique_of(const GpuFabric& gpu) {
+    const bool has_joined = gpu.state == GpuFabric::State::Joined && gpu.error == 0;
+    return has_joined && !gpu.domain.empty() ? format_text("clique {} of NVLink domain {}", gpu.clique, gpu.domain)
+                                             : "";
+}
+
+bool has_imex_channel(const SysRoot& root) {
+    const auto names = root.list("/dev/nvidia-caps-imex-channels").value_or(std::vector<std::string>{});
+    return std::ranges::any_of(names, [](const std::string& name) { return name.starts_with("channel"); });
+}
+
+bool may_cross_nodes(const SysRoot& root, std::span<const Gpu> gpus, std::chrono::milliseconds limit) {
+    if (!has_imex_channel(root)) {
+        return false;
+    }
+    const auto fabrics = read_gpu_fabrics(gpus, limit);
+    return !fabrics || std::ranges::any_of(*fabrics, [](const GpuFabric& gpu) { return !clique_of(gpu).empty(); });
+}
+
 } // namespace rdma_nccl

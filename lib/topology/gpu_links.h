@@ -38,6 +38,17 @@ inline constexpr std::chrono::seconds nvml_limit(5);
 /// driver 550. Returns nullopt if there is no answer within `limit`.
 std::optional<std::vector<GpuFabric>> read_gpu_fabrics(std::span<const Gpu> gpus, std::chrono::milliseconds limit);
 
+/// Returns "clique 7 of NVLink domain 5a01"; empty unless the GPU has joined a fabric of several nodes.
+std::string clique_of(const GpuFabric& gpu);
+
+/// True if /dev has a channel by which GPUs of this node may map the memory of other nodes' GPUs: of the job (Slurm's
+/// switch/nvidia_imex) or of the node (NVreg_CreateImexChannel0).
+bool has_imex_channel(const SysRoot& root);
+
+/// Returns false if NVLink carries nothing between this machine's GPUs and those of other nodes: there is no IMEX
+/// channel, or NVML says that none is in a clique. Asks NVML only if there is a channel; true without an answer.
+bool may_cross_nodes(const SysRoot& root, std::span<const Gpu> gpus, std::chrono::milliseconds limit);
+
 /// For messages of child processes.
 void fields(auto& f, Is<GpuLink> auto& link) {
     f("gpu", link.gpu);

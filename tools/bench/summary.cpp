@@ -182,7 +182,9 @@ private:
             case Verdict::Unknown:
                 note(State::CannotTell,
                      verdict.verdict == Verdict::Idle
-                         ? format_text("{}: too few bytes to judge (use larger sizes: -e)", run->name)
+                         ? format_text("{}: {}", run->name,
+                                       verdict.why.empty() ? "too few bytes to judge (use larger sizes: -e)"
+                                                           : verdict.why.front())
                          : format_text("{}: cannot tell whether RDMA was used{}", run->name, because));
                 break;
             }

@@ -59,9 +59,7 @@ void inspect_kernel(const SysRoot& root, Facts& facts) {
     kernel.peer_memory = find_peer_memory(root);
     kernel.dev_known = root.exists("/dev");
     kernel.rdma_cm_file = root.exists("/dev/infiniband/rdma_cm");
-    const auto channels = root.list("/dev/nvidia-caps-imex-channels").value_or(std::vector<std::string>{});
-    kernel.imex_channel =
-        std::ranges::any_of(channels, [](const std::string& name) { return name.starts_with("channel"); });
+    kernel.imex_channel = has_imex_channel(root);
 }
 
 // The PCI functions of HCAs and GPUs and the bridges above them: links, configuration space, IOMMU.

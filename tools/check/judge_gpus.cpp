@@ -90,8 +90,7 @@ void judge_membership(const GpuFabric& gpu, Finding& result) {
     } else if (const auto problems = fabric_problems(gpu.health); !problems.empty()) {
         result.warn("its NVLink fabric has " + problems, look);
     } else {
-        result.pass(gpu.domain.empty() ? "has joined the NVLink fabric of the node"
-                                       : format_text("is in clique {} of NVLink domain {}", gpu.clique, gpu.domain));
+        result.pass(gpu.domain.empty() ? "has joined the NVLink fabric of the node" : "is in " + clique_of(gpu));
     }
 }
 

@@ -2,6 +2,7 @@
 #include "lib/evidence/step_watch.h"
 
 #include "lib/base/lists.h"
+#include "tests/unit/fake_nvml.h"
 #include "tests/unit/tree.h"
 
 #include <gtest/gtest.h>
@@ -203,6 +204,28 @@ TEST_F(Watched, WaitsForLateCountersOnlyWhereTheyCouldChangeTheVerdict) {
     counters(1000, 1000 + much);
     prompt.sample();
     EXPECT_FALSE(prompt.should_wait_for_counters());
+}
+
+TEST_F(Watched, AsksWhetherNvlinkCrossesNodesOnlyWhereRdmaWasNotUsed) {
+    ASSERT_EQ(test::load_fake_nvml(), "");
+    NodeFacts facts;
+    facts.fabric.gpus.emplace_back().pci = "0000:9d:00.0";
+    Plan plan;
+    plan.visible_gpus = 1;
+    const WatchedStep watched{root_, facts, plan};
+    const auto may_use_nvlink = [&](std::uint64_t words) {
+        counters(1000, 1000);
+        auto watch = this->watch();
+        counters(1000 + words, 1000 + much);
+        watch.sample();
+        return collect_evidence(watched, watch).may_use_nvlink;
+    };
+    EXPECT_FALSE(may_use_nvlink(0)) << "there is no IMEX channel";
+    tree_.file("/dev/nvidia-caps-imex-channels/channel7", "");
+    EXPECT_TRUE(may_use_nvlink(0));
+    EXPECT_FALSE(may_use_nvlink(100 * much)) << "RDMA was used";
+    facts.environment.set("NCCL_MNNVL_ENABLE", "0");
+    EXPECT_FALSE(may_use_nvlink(0)) << "NCCL was told not to use it";
 }
 
 TEST_F(Watched, NamesWhatTheTaskHasSetWhenItsBytesGoOverSockets) {

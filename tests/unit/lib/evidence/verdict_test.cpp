@@ -190,6 +190,35 @@ TEST(NodeVerdict, WithoutByteCountersAndWithoutMoreItIsUnknown) {
     EXPECT_EQ(judge_node(evidence).verdict, Verdict::Unknown);
 }
 
+TEST(NodeVerdict, SocketsAreNoFallbackWhereNvlinkConnectsTheNodes) {
+    auto evidence = node(0, gib);
+    evidence.log = connections(0, 0, 0);
+    evidence.log->nodes = 2;
+    evidence.log->nvlink = 8;
+    for (const std::uint64_t sockets : {gib, mib}) {
+        evidence.traffic.sockets = {sockets, sockets, false};
+        EXPECT_EQ(judge_node(evidence).verdict, Verdict::Idle) << sockets;
+        EXPECT_EQ(judge_node(evidence).why, Texts{"the GPUs are connected over NVLink: no network was needed"});
+    }
+    evidence.traffic.sockets = {gib, gib, false};
+    evidence.log->sockets = 2; // to the nodes of another clique
+    EXPECT_EQ(judge_node(evidence).verdict, Verdict::NotUsed);
+    evidence.log.reset();
+    EXPECT_EQ(judge_node(evidence).verdict, Verdict::NotUsed);
+    evidence.may_use_nvlink = true;
+    EXPECT_EQ(judge_node(evidence).verdict, Verdict::Unknown);
+    ASSERT_EQ(judge_node(evidence).why.size(), 1U);
+    EXPECT_EQ(judge_node(evidence).why[0].find("NVLink may have carried NCCL's bytes between the nodes"), 0U);
+    evidence.log = connections(0, 0, 2); // which tells
+    EXPECT_EQ(judge_node(evidence).verdict, Verdict::NotUsed);
+    evidence.log = connections(0, 0, 0); // which does not
+    EXPECT_EQ(judge_node(evidence).verdict, Verdict::Unknown);
+    evidence.log.reset();
+    evidence.traffic.ports.clear();
+    evidence.traffic.has_source = false;
+    EXPECT_EQ(judge_node(evidence).verdict, Verdict::Unknown) << "there is no RDMA device";
+}
+
 TEST(NodeVerdict, LostCountersMakeNotUsedUncertain) {
     auto evidence = node(0, gib);
     auto& lost = evidence.traffic.ports.front();

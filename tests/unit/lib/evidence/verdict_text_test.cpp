@@ -43,6 +43,11 @@ TEST(VerdictLine, OfMixedAndNotUsed) {
 TEST(VerdictLine, OfIdleAndUnknown) {
     EXPECT_EQ(line_of({node(0, mib, "n1"), node(0, mib, "n2")}),
               "RDMA IDLE: too little to judge: 0 B over RDMA, 2.10 MB over sockets between 2 nodes");
+    auto over_nvlink = node(0, gib);
+    over_nvlink.log = connections(0, 0, 0);
+    over_nvlink.log->nvlink = 8;
+    EXPECT_EQ(line_of({over_nvlink}), "RDMA IDLE: 0 B over RDMA, 1.07 GB over sockets of n01; the GPUs are connected "
+                                      "over NVLink: no network was needed");
     EXPECT_EQ(line_of({without_source(node(0, gib))}),
               "RDMA use UNKNOWN: no port has byte counters: siw counts no bytes");
     EXPECT_EQ(line_of({}), "RDMA use UNKNOWN: no node reported its bytes");

@@ -135,6 +135,7 @@ NodeEvidence full_evidence() {
     evidence.exclusive = true;
     evidence.gpus = 8;
     evidence.rank_per_gpu = true;
+    evidence.may_use_nvlink = true;
     evidence.gpu_direct_possible = true;
     LogEvidence log;
     log.ranks = 8;

@@ -3,11 +3,10 @@
 
 #include "lib/base/format.h"
 #include "lib/fabric/readers.h"
+#include "tests/unit/fake_nvml.h"
 #include "tests/unit/tree.h"
 
 #include <chrono>
-#include <dlfcn.h>
-#include <filesystem>
 #include <gtest/gtest.h>
 #include <string>
 #include <vector>
@@ -97,13 +96,9 @@ TEST(GpuLinks, OfNvidiaAreNotReadOfAnotherMachine) {
     EXPECT_TRUE(read_gpu_links(tree.root(), {}, 1s).empty());
 }
 
-/// With the NVML of tests/fake_nvml, which later calls of dlopen(3) find by its name.
 class NvLinks : public testing::Test {
 protected:
-    static void SetUpTestSuite() {
-        const auto own = std::filesystem::read_symlink("/proc/self/exe").parent_path();
-        ASSERT_NE(::dlopen((own / "fake_nvml/libnvidia-ml.so.1").c_str(), RTLD_NOW), nullptr) << ::dlerror();
-    }
+    static void SetUpTestSuite() { ASSERT_EQ(test::load_fake_nvml(), ""); }
 
     static Topology with_links(const std::vector<Gpu>& gpus, std::chrono::milliseconds limit = 10s) {
         Topology topology;
@@ -142,6 +137,27 @@ TEST_F(NvLinks, OfAFabricHaveItsStateDomainAndClique) {
     EXPECT_EQ(fabrics[1].clique, 7U);
     EXPECT_EQ(fabrics[1].health, 0xaaU);
     EXPECT_FALSE(read_gpu_fabrics(std::vector{nvidia_gpu("0000:9d:00.0"), nvidia_gpu("0000:ff:00.0")}, 50ms));
+}
+
+TEST(GpuFabric, HasACliqueOnceItHasJoinedNodes) {
+    GpuFabric gpu{"0000:9d:00.0", "5a01", 7, GpuFabric::State::Joined, 0, 0};
+    EXPECT_EQ(clique_of(gpu), "clique 7 of NVLink domain 5a01");
+    gpu.error = 15;
+    EXPECT_EQ(clique_of(gpu), "");
+    gpu = {"0000:9d:00.0", "5a01", 7, GpuFabric::State::Joining, 0, 0};
+    EXPECT_EQ(clique_of(gpu), "");
+    gpu = {"0000:9d:00.0", "", 0, GpuFabric::State::Joined, 0, 0};
+    EXPECT_EQ(clique_of(gpu), "") << "its fabric ends at the node";
+}
+
+TEST_F(NvLinks, MayCrossNodesWhereThereAreAChannelAndAClique) {
+    test::Tree tree;
+    const std::vector beyond = {nvidia_gpu("0000:1b:00.0"), nvidia_gpu("0000:9d:00.0")};
+    EXPECT_FALSE(may_cross_nodes(tree.root(), beyond, 10s)) << "there is no channel";
+    tree.file("/dev/nvidia-caps-imex-channels/channel7", "");
+    EXPECT_TRUE(may_cross_nodes(tree.root(), beyond, 10s));
+    EXPECT_FALSE(may_cross_nodes(tree.root(), std::vector{nvidia_gpu("0000:52:00.0")}, 10s)) << "it is in none";
+    EXPECT_TRUE(may_cross_nodes(tree.root(), std::vector{nvidia_gpu("0000:ff:00.0")}, 50ms)) << "it does not answer";
 }
 
 TEST_F(NvLinks, AreUnknownWhereTheDriverHangs) {
