@@ -36,6 +36,8 @@ struct Node {
     std::vector<PairRail> rails;
     std::string problem; ///< why it has no rails, or takes no part
     std::string host{};  ///< its real name, if `name` was changed to tell it from others of that name; else empty
+    /// Within which NVLink reaches other nodes: "clique 7 of NVLink domain 5a01"; absent: none is known.
+    std::optional<std::string> clique{};
     Release release = own_release();
 
     /// Returns the name for Slurm.
@@ -55,6 +57,7 @@ void fields(auto& f, Is<Node> auto& node) {
     f("name", node.name);
     f("rails", node.rails);
     f("problem", node.problem);
+    f("clique", node.clique);
     f("rdma_nccl", node.release);
     f.check(is_understood(node.release));
 }

@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <array>
+#include <map>
 #include <utility>
 
 namespace rdma_nccl::pairs {
@@ -189,6 +190,38 @@ void note_miscounted(Judging& judging) {
     }
 }
 
+/// Notes how NVLink connects the nodes. Several cliques, as of racks, are usual, and of one size.
+void note_cliques(Judging& judging) {
+    std::map<std::string, std::vector<std::string>> cliques; // names of nodes
+    std::vector<std::string> without;
+    for (const auto& node : judging.report.nodes) {
+        (node.clique ? cliques[*node.clique] : without).push_back(node.name);
+    }
+    if (cliques.empty() || judging.report.nodes.size() == 1) {
+        return;
+    }
+    std::map<std::size_t, std::vector<std::string>> by_size;
+    for (const auto& [clique, nodes] : cliques) {
+        by_size[nodes.size()].push_back(clique);
+    }
+    const auto usual = most_common(by_size);
+    auto text = format_text("NVLink connects nodes in {} of {}", format_count(usual->second.size(), "clique"),
+                            format_count(usual->first, "node"));
+    std::vector<std::string> others;
+    for (const auto& [clique, nodes] : cliques) {
+        if (nodes.size() != usual->first) {
+            others.push_back(format_text("{} with {}", clique, fold_hostlist(nodes)));
+        }
+    }
+    if (!others.empty()) {
+        text += format_text("; of another size: {} (sbatch --segment asks for equal ones)", joined(others));
+    }
+    if (!without.empty()) {
+        text += format_text("; none is known of {} (there, rdma-nccl check tells why)", fold_hostlist(without));
+    }
+    judging.verdict.notes.push_back(printable(text, 400));
+}
+
 int exit_code_of(const Verdict& verdict) {
     int code = 0;
     for (const Fault& fault : verdict.faults) {
@@ -243,6 +276,7 @@ Verdict judge(const Report& report, const JudgeRules& rules) {
     });
     note_measured(judging, nodes);
     note_miscounted(judging);
+    note_cliques(judging);
     judging.verdict.exit_code = exit_code_of(judging.verdict);
     return std::move(judging.verdict);
 }

@@ -82,6 +82,7 @@ void fields(auto& f, Row<NodeRow> /*row*/) {
     const auto score = fields_of(&NodeRow::score);
     f("name", "", node(&measure::Node::name));
     f("problem", "why it takes no part; empty: it does", node(&measure::Node::problem));
+    f("clique", "within which NVLink reaches other nodes; null: none is known", node(&measure::Node::clique));
     f("state", "unknown, good, slow or failed", [](const NodeRow& r) { return name_of(r.score->state); });
     f("sends_gbps", "median over its pairs, Gb/s; null: not measured", score(&NodeScore::sends_gbps));
     f("receives_gbps", "median over its pairs, Gb/s; null: not measured", score(&NodeScore::receives_gbps));

@@ -3,6 +3,9 @@
 #include "tools/pairs/pairs.h"
 
 #include "lib/base/format.h"
+#include "lib/base/lists.h"
+#include "lib/base/text.h"
+#include "lib/topology/gpu_links.h"
 #include "tools/common/command_line.h"
 #include "tools/common/print.h"
 #include "tools/measure/channel.h"
@@ -10,6 +13,8 @@
 #include "tools/node/node_plan.h"
 #include "tools/pairs/order_handler.h"
 #include "tools/verbs/port.h"
+
+#include <set>
 
 namespace rdma_nccl::pairs {
 
@@ -31,6 +36,19 @@ std::string verbs_problem() {
 #endif
 }
 
+/// Returns measure::Node::clique; several are one text.
+std::optional<std::string> find_clique(const SysRoot& root, std::span<const Gpu> gpus) {
+    if (!root.is_live() || find_by(gpus, &Gpu::vendor, "nvidia") == nullptr) {
+        return std::nullopt;
+    }
+    std::set<std::string> cliques;
+    for (const auto& gpu : read_gpu_fabrics(gpus, nvml_limit).value_or(std::vector<GpuFabric>())) {
+        cliques.insert(clique_of(gpu));
+    }
+    cliques.erase("");
+    return cliques.empty() ? std::nullopt : std::optional(joined(cliques));
+}
+
 HandlerContext inspect_this_node(const measure::World& world, const Options& options, const Settings& settings) {
     HandlerContext context;
     context.node.name = world.node;
@@ -46,6 +64,7 @@ HandlerContext inspect_this_node(const measure::World& world, const Options& opt
         context.node.rails.clear();
         context.node.problem = std::move(problem);
     }
+    context.node.clique = find_clique(*root, fabric.gpus);
     context.gpus = measure::rail_gpus(plan->places.placed, context.node);
     for (const auto& rail : context.node.rails) {
         context.counters.push_back(PortCounters::of(*root, fabric, rail.hca, rail.port));

@@ -488,6 +488,34 @@ TEST(PairsJudgeDuplex, OfSoftwareItSaysNothing) {
     EXPECT_TRUE(judge(report, {}).faults.empty());
 }
 
+TEST(PairsJudge, NotesTheCliquesOfNvlink) {
+    auto report = measured_cluster(5, 1, all_good);
+    const auto with_cliques = [&](const std::string& of_nodes) {
+        for (unsigned node = 0; node < 5; ++node) {
+            auto& clique = report.nodes[node].clique;
+            clique.reset();
+            if (of_nodes[node] != '-') {
+                clique = std::string("clique ") + of_nodes[node] + " of NVLink domain 5a01";
+            }
+        }
+        EXPECT_EQ(judge(report, {}).exit_code, 0);
+        return all_texts(judge(report, {}));
+    };
+    EXPECT_EQ(with_cliques("-----"), "");
+    EXPECT_EQ(with_cliques("11111"), "NVLink connects nodes in 1 clique of 5 nodes\n");
+    EXPECT_EQ(with_cliques("12123"),
+              "NVLink connects nodes in 2 cliques of 2 nodes; of another size: clique 3 of NVLink "
+              "domain 5a01 with n004 (sbatch --segment asks for equal ones)\n");
+    EXPECT_EQ(with_cliques("-1221"), "NVLink connects nodes in 2 cliques of 2 nodes; none is known of n000 (there, "
+                                     "rdma-nccl check tells why)\n");
+}
+
+TEST(PairsJudge, OfOneNodeNotesNoClique) {
+    auto report = idle_cluster(1, 1);
+    report.nodes[0].clique = "clique 1 of NVLink domain 5a01";
+    EXPECT_EQ(all_texts(judge(report, {})), "");
+}
+
 TEST(PairsJudgeCounters, MoreThanWasSentIsNoted) {
     auto report = equal_cluster(4);
     const auto told = [&](double share, unsigned mtu) {

@@ -88,6 +88,7 @@ TEST(PairsNode, ComesBackFromItsJson) {
     node.rails[1].numa_node = 1;
     node.rails[1].software = true;
     node.rails[0].ethernet = false;
+    node.clique = "clique 7 of NVLink domain 5a01";
     const auto read = measure::parse_node(written(node));
     ASSERT_TRUE(read);
     EXPECT_EQ(*read, node);
