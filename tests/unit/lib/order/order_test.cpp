@@ -51,6 +51,15 @@ TEST(NetworkOrder, PutsAGroupTogetherAndKeepsTheFirstNode) {
     EXPECT_EQ(after, Crossings{3});
 }
 
+TEST(NetworkOrder, KeepsSegmentsTogether) {
+    // Of two nodes each (sbatch --segment=2): b1 has two of them, b2 and b3 have one.
+    const Places places = {at("b1"), at("b2"), at("b1"), at("b3"), at("b1"), at("b2"), at("b3"), at("b1")};
+    const auto order = order_by_place(places).order;
+    for (std::size_t first = 0; first < order.size(); first += 2) {
+        EXPECT_EQ(places[order[first]], places[order[first + 1]]) << first;
+    }
+}
+
 TEST(NetworkOrder, StaysWhereARingCrossesAsSeldom) {
     const auto blocks = order_by_place(Places{at("b1"), at("b2"), at("b2"), at("b1")});
     EXPECT_FALSE(blocks.gains());
