@@ -171,6 +171,24 @@ void add_tuning(VariableList& variables, const Plan& plan, const Settings& setti
     set("NCCL_NSOCKS_PERTHREAD", values.nsocks_perthread);
 }
 
+constexpr std::string_view failover_variable = "NCCL_IB_RESILIENCY_PORT_FAILOVER";
+
+/// The same on all nodes, whatever their ports are: it changes what the immediate data of a message means, and the two
+/// ends of a connection do not tell each other (ncclIbMultiSend() in src/transport/net_ib/p2p.cc of NCCL 2.30.7).
+void add_failover(VariableList& variables, const Plan& plan, const Settings& settings) {
+    if (!settings.failover || plan.fabric.is_efa() || variables.keep(failover_variable)) {
+        return; // the OFI plugin reads neither, and the second does nothing without the first
+    }
+    variables.set(failover_variable, "1", "setting", "failover=on; NCCL before 2.29.7 ignores it");
+    variables.set("NCCL_IB_RESILIENCY_PORT_RECOVERY", "1", "setting", "failover=on; NCCL before 2.30.3 ignores it");
+}
+
+/// Returns what the PCI functions of a card have in common, "0000:25:00"; empty without a PCI function. NCCL compares
+/// all but the last digit (ncclTopoGetPath in src/graph/topo.cc).
+std::string_view card_of(const PortInUse& port) {
+    return std::string_view(port.hca->pci).substr(0, port.hca->pci.rfind('.'));
+}
+
 // NCCL's logs.
 
 /// Returns true for the levels that print at least what INFO prints, in any case (src/debug.cc). ABORT and TRACE print
@@ -221,6 +239,30 @@ void add_nccl(VariableList& variables, const Plan& plan, const NodeFacts& facts,
     add_strict(variables, plan, settings);
     add_sockets(variables, plan, facts, settings);
     add_tuning(variables, plan, settings);
+    add_failover(variables, plan, settings);
+}
+
+std::vector<std::string> judge_failover(const NodeFacts& facts, const FabricChoice& choice, const Settings& settings) {
+    const auto is_set = [&facts](std::string_view name) { return nccl_override(facts, name).has_value(); };
+    if (!settings.failover || !given_by_user(settings, "failover") || choice.is_efa() || is_set(failover_variable) ||
+        is_set("NCCL_NET_MERGE_LEVEL") || is_set("NCCL_NET_FORCE_MERGE")) {
+        return {};
+    }
+    const auto ports = ports_in_use(facts, choice);
+    MessageGroups sentences;
+    for (const auto& port : ports) {
+        const auto card = card_of(port);
+        const auto on_card =
+            std::ranges::count_if(ports, [card](const PortInUse& other) { return card_of(other) == card; });
+        if (card.empty() || on_card == 1) {
+            const auto title = format_text("{} port {}", port.hca->name, port.port->number);
+            sentences.add("failover", title,
+                          format_text("{} is the only port in use on its card: failover=on does nothing for it; NCCL "
+                                      "fails over between ports that it fuses (NCCL_NET_MERGE_LEVEL)",
+                                      title));
+        }
+    }
+    return sentences.texts();
 }
 
 std::vector<std::string> add_nccl_debug(VariableList& variables, const NodeFacts& facts, std::string_view directory) {

@@ -52,6 +52,10 @@ std::vector<PortInUse> ports_in_use(const NodeFacts& facts, const FabricChoice& 
 /// decisions in `plan` so far.
 void add_nccl(VariableList& variables, const Plan& plan, const NodeFacts& facts, const Settings& settings);
 
+/// Returns which ports have no other to which NCCL could fail over, if the user asks for that (failover=on). By itself
+/// NCCL fuses the ports of one card (NCCL_NET_MERGE_LEVEL=PORT); what the user's variables fuse is not known.
+std::vector<std::string> judge_failover(const NodeFacts& facts, const FabricChoice& choice, const Settings& settings);
+
 /// Adds NCCL_DEBUG, NCCL_DEBUG_SUBSYS and NCCL_DEBUG_FILE, for logs from which a step can be judged (verify=full).
 /// `directory` is an absolute path that each rank can write to. Returns why there will be no log, or what it will lack.
 std::vector<std::string> add_nccl_debug(VariableList& variables, const NodeFacts& facts, std::string_view directory);

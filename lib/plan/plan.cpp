@@ -64,6 +64,7 @@ void collect_warnings(Plan& plan, const NodeFacts& facts, const Settings& settin
     }
     append(plan.warnings, plan.fabric.warnings);
     append(plan.warnings, judge_nccl_overrides(facts, plan.fabric));
+    append(plan.warnings, judge_failover(facts, plan.fabric, settings));
     append(plan.warnings, sockets.warnings);
 }
 

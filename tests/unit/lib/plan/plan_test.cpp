@@ -358,6 +358,46 @@ TEST(Plan, ASitesTuningValueNamesItsLine) {
     EXPECT_EQ(find_variable(plan.variables, "NCCL_IB_QPS_PER_CONNECTION")->source, "default");
 }
 
+TEST(Plan, FailoverIsTheSameOnEveryNode) {
+    constexpr const char* failover = "NCCL_IB_RESILIENCY_PORT_FAILOVER";
+    constexpr const char* recovery = "NCCL_IB_RESILIENCY_PORT_RECOVERY";
+    auto facts = two_nodes();
+    Settings settings;
+    EXPECT_EQ(value(make_plan(facts, settings).variables, failover), "(none)");
+    settings.failover = true;
+    EXPECT_EQ(value(make_plan(facts, settings).variables, failover), "1");
+    EXPECT_EQ(value(make_plan(facts, settings).variables, recovery), "1");
+    facts.fabric.hcas[1].ports[0].state = "DOWN";
+    EXPECT_EQ(value(make_plan(facts, settings).variables, failover), "1") << "a node with a sick port has it, too";
+    facts.environment.set(failover, "0");
+    const auto plan = make_plan(facts, settings);
+    EXPECT_EQ(find_variable(plan.variables, failover)->action, VariableAction::Keep);
+    EXPECT_EQ(value(plan.variables, recovery), "(none)") << "recovery alone only starts a thread";
+}
+
+TEST(Plan, NamesPortsThatFailoverDoesNothingFor) {
+    auto facts = two_nodes();
+    facts.fabric.hcas[0].pci = "0000:25:00.0";
+    facts.fabric.hcas[1].pci = "0000:45:00.0";
+    Settings settings;
+    settings.failover = true;
+    settings.given["failover"] = {"on", Origin::Option, "--rdma-nccl"};
+    const auto warnings = [&] { return make_plan(facts, settings).warnings; };
+    using Warnings = std::vector<std::string>;
+    EXPECT_EQ(warnings(),
+              Warnings{"mlx5_0 port 1 is the only port in use on its card: failover=on does nothing for it; NCCL fails "
+                       "over between ports that it fuses (NCCL_NET_MERGE_LEVEL) (likewise mlx5_1 port 1)"});
+    facts.fabric.hcas[1].pci = "0000:25:00.1";
+    EXPECT_EQ(warnings(), Warnings{}) << "two ports of one card";
+    facts.fabric.hcas[0].pci = facts.fabric.hcas[1].pci = "";
+    EXPECT_EQ(warnings().size(), 1U) << "without PCI functions NCCL fuses none";
+    settings.given["failover"].origin = Origin::SiteFile;
+    EXPECT_EQ(warnings(), Warnings{}) << "the user cannot change the site's file";
+    settings.given["failover"].origin = Origin::Option;
+    facts.nccl_conf["NCCL_NET_MERGE_LEVEL"] = {"PIX", "/etc/nccl.conf"};
+    EXPECT_EQ(warnings(), Warnings{}) << "what NCCL fuses is not known";
+}
+
 TEST(Plan, TellsRdmaNcclRunHowToBind) {
     auto facts = two_nodes();
     facts.step.tasks_per_node = {1, 1};

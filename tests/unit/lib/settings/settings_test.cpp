@@ -19,9 +19,9 @@ std::string error_of(std::string text) {
 }
 
 TEST(Settings, EveryAvailableKeyIsRead) {
-    const auto outcome =
-        from_option("layout=pod,net=10.1.0.0/16,head=suffix:-ib0,port=21000,port_range=20000-20099,"
-                    "hca=^mlx5_0+mlx5_1:2,gid=5,family=ipv6,prefix=fd00::/8,roce=1,tuning=off,strict,verbose=3");
+    const auto outcome = from_option(
+        "layout=pod,net=10.1.0.0/16,head=suffix:-ib0,port=21000,port_range=20000-20099,"
+        "hca=^mlx5_0+mlx5_1:2,gid=5,family=ipv6,prefix=fd00::/8,roce=1,tuning=off,failover,strict,verbose=3");
     EXPECT_TRUE(outcome.errors.empty());
     const Settings& s = outcome.settings;
     EXPECT_TRUE(s.enable);
@@ -41,6 +41,7 @@ TEST(Settings, EveryAvailableKeyIsRead) {
     EXPECT_EQ(s.prefix->text(), "fd00::/8");
     EXPECT_EQ(s.roce, RoceVersion::V1);
     EXPECT_FALSE(s.tuning);
+    EXPECT_TRUE(s.failover);
     EXPECT_TRUE(s.strict);
     EXPECT_EQ(s.verbose, 3U);
     EXPECT_EQ(s.given.at("gid").origin, Origin::Option);
