@@ -6,6 +6,7 @@
 #include "lib/fabric/readers.h"
 #include "lib/plan/inspect.h"
 #include "lib/plan/nccl_variables.h"
+#include "lib/select/rails.h"
 
 #include <algorithm>
 
@@ -32,15 +33,6 @@ ReportedPort report_port(const Fabric& fabric, const PortChoice& choice, const P
         }
     }
     return result;
-}
-
-/// Sorts by the HCAs' PCI addresses, as NCCL does from 2.29 on: names may differ from node to node.
-std::vector<const PortChoice*> in_order_of_nccl(const Fabric& fabric, std::vector<const PortChoice*> ports) {
-    std::ranges::stable_sort(ports, {}, [&fabric](const PortChoice* port) {
-        const Hca* const hca = fabric.find_hca(port->hca);
-        return hca == nullptr ? std::string() : hca->pci;
-    });
-    return ports;
 }
 
 /// True for the interfaces of HCAs in use.
@@ -83,7 +75,7 @@ NodeReport make_report(const NodeFacts& facts, const Plan& plan, std::string nod
     }
     report.fabric = fabric_summary(facts, plan.fabric);
     report.alone = plan.layout.alone;
-    for (const auto* choice : in_order_of_nccl(facts.fabric, plan.fabric.used())) {
+    for (const auto* choice : in_order_of_nccl(facts.fabric, plan.fabric)) {
         if (const Port* const port = facts.fabric.find_port(choice->hca, choice->port)) {
             report.ports.push_back(report_port(facts.fabric, *choice, *port));
         }

@@ -4,6 +4,7 @@
 #include "lib/base/format.h"
 #include "lib/base/lists.h"
 #include "lib/base/text.h"
+#include "lib/select/rails.h"
 #include "lib/sys/sysroot.h"
 #include "tools/common/command_line.h"
 #include "tools/common/print.h"
@@ -95,6 +96,7 @@ std::string port_fault(const Fabric& fabric, const GidsFilter& filter) {
 
 GidsView view_gids(const Fabric& fabric, const FabricChoice& choice, const GidsFilter& filter) {
     GidsView view{fabric, choice, {}, {}};
+    const Rails rails = rails_of(fabric, choice);
     std::size_t position = 0; // choice.ports has one entry per port, in the order of the fabric
     for (const auto& hca : fabric.hcas) {
         HcaView hca_view{hca, choice, {}};
@@ -102,6 +104,7 @@ GidsView view_gids(const Fabric& fabric, const FabricChoice& choice, const GidsF
             const auto& port_choice = choice.ports.at(position++);
             if (shows(filter, hca, port.number)) {
                 hca_view.ports.push_back(view_port(hca, port, port_choice, filter));
+                hca_view.ports.back().rail = rails.of(port_choice.name());
             }
         }
         if (shows(filter, hca) && (!filter.port || !hca_view.ports.empty())) {

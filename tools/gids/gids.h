@@ -35,7 +35,8 @@ struct PortView {
     const Hca& hca;
     const Port& port;
     const PortChoice& choice;
-    std::vector<GidView> gids; ///< by index
+    std::vector<GidView> gids;      ///< by index
+    std::optional<unsigned> rail{}; ///< of a used port beside others (lib/select/rails.h)
 };
 
 struct HcaView {
@@ -64,8 +65,8 @@ std::string interface_of(const Fabric& fabric, const PortView& view);
 /// Returns what could not be read of the HCAs and ports that are shown: "mlx5_0 port 1: gids/7: ...".
 std::vector<std::string> problems_of(const GidsView& view);
 
-/// Returns text for users: aligned columns DEV PORT INDEX GID IPv4 VER NETDEV USED/REASON. Used entries come first,
-/// then a line for each port and each HCA that is left out.
+/// Returns text for users: aligned columns DEV PORT INDEX GID IPv4 VER NETDEV RAIL USED/REASON, without RAIL where no
+/// port that is shown has one. Used entries come first, then a line for each port and each HCA that is left out.
 std::string gids_table(const GidsView& view);
 
 /// Returns the same columns for every entry, by device, port and index. A port without a used entry has a line of its

@@ -18,7 +18,7 @@ namespace {
 using Rows = std::vector<TableRow>;
 
 Rows titles() {
-    return {{"DEV", "PORT", "INDEX", "GID", "IPv4", "VER", "NETDEV", "USED/REASON"}};
+    return {{"DEV", "PORT", "INDEX", "GID", "IPv4", "VER", "NETDEV", "RAIL", "USED/REASON"}};
 }
 
 std::string port_remark(const PortView& view) {
@@ -45,19 +45,31 @@ std::string gid_type_text(const GidView& view) {
 }
 
 /// Returns a row about an HCA; about its port, or one of the port's GIDs, where there is one.
-TableRow row_of(const Hca& hca, const Port* port, const GidView* view, std::string netdev, std::string remark) {
+TableRow row_of(const Hca& hca, const PortView* port, const GidView* view, std::string netdev, std::string remark) {
     return {hca.name,
-            port == nullptr ? "-" : format_text("{}", port->number),
+            port == nullptr ? "-" : format_text("{}", port->port.number),
             view == nullptr ? "-" : format_text("{}", view->gid.index),
             view == nullptr ? "-" : gid_text(view->gid.value),
             view != nullptr && view->gid.value.is_ipv4() ? view->gid.value.text() : "-",
             view == nullptr ? "-" : gid_type_text(*view),
             or_dash(std::move(netdev)),
+            port == nullptr || !port->rail ? "-" : format_text("{}", *port->rail),
             std::move(remark)};
 }
 
+/// Returns the table, without the column of rails where no row has one.
+std::string table_of(Rows rows) {
+    constexpr int rail = 7;
+    if (std::all_of(rows.begin() + 1, rows.end(), [](const TableRow& row) { return row[rail] == "-"; })) {
+        for (auto& row : rows) {
+            row.erase(row.begin() + rail);
+        }
+    }
+    return aligned_table(rows);
+}
+
 TableRow port_row(const Fabric& fabric, const PortView& view, const GidView* gid = nullptr) {
-    return row_of(view.hca, &view.port, gid, interface_of(fabric, view), port_remark(view));
+    return row_of(view.hca, &view, gid, interface_of(fabric, view), port_remark(view));
 }
 
 /// Adds a row about an HCA without ports.
@@ -96,7 +108,7 @@ std::string gids_table(const GidsView& view) {
         add_portless(hca, left_out);
     }
     append(rows, std::move(left_out));
-    return aligned_table(rows);
+    return table_of(std::move(rows));
 }
 
 std::string gids_full_table(const GidsView& view) {
@@ -107,12 +119,13 @@ std::string gids_full_table(const GidsView& view) {
                 rows.push_back(port_row(view.fabric, port));
             }
             for (const auto& entry : port.gids) {
-                rows.push_back(row_of(port.hca, &port.port, &entry, entry.gid.netdev, gid_remark(port, entry.verdict)));
+                rows.push_back(row_of(port.hca, &port, &entry, entry.gid.netdev, gid_remark(port, entry.verdict)));
             }
         }
         add_portless(hca, rows);
     }
-    return aligned_table(rows) + titled_lines("note", view.fabric.problems) + titled_lines("note", problems_of(view));
+    return table_of(std::move(rows)) + titled_lines("note", view.fabric.problems) +
+           titled_lines("note", problems_of(view));
 }
 
 namespace {
@@ -187,6 +200,7 @@ static void fields(auto& f, Row<PortView> /*row*/) {
       [](const PortView& v) { return v.choice.nccl_default; });
     f("nccl_told", "the index that NCCL takes with our settings",
       [](const PortView& v) { return v.choice.nccl_effective; });
+    f("rail", "from 0; null: the port is not used, or the only one", &PortView::rail);
     f("gids", "slots that are not empty", &PortView::gids);
 }
 

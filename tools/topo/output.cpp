@@ -5,6 +5,7 @@
 #include "lib/base/report_fields.h"
 #include "lib/base/text.h"
 #include "lib/plan/node_placement.h"
+#include "lib/select/rails.h"
 #include "tools/common/print.h"
 
 #include <algorithm>
@@ -214,6 +215,15 @@ std::vector<TableRow> matrix_rows(const NodePlan& node, const TableRow& gpus) {
     return rows;
 }
 
+/// Returns "  rails by network: mlx5_1:1=0, mlx5_2:1=1"; an empty text where no two ports are used.
+std::string rails_text(const NodePlan& node) {
+    const Rails rails = rails_of(node.facts.fabric, node.plan.fabric);
+    const auto used = mapped(node.plan.fabric.used(), [&rails](const PortChoice* port) {
+        return format_text("{}={}", port->name(), rails.of(port->name()).value_or(0));
+    });
+    return rails.by_port.empty() ? "" : folded(format_text("{}rails {}: ", indent, rails.why), joined(used), 4);
+}
+
 /// Returns the matrix in parts of as many columns as fit, one below the other.
 std::string distance_matrix(const NodePlan& node) {
     const auto gpus =
@@ -241,7 +251,8 @@ std::string distance_matrix(const NodePlan& node) {
            (gpus.size() > most_in_matrix ? format_text("  Between more than {} GPUs, none are shown.\n", most_in_matrix)
             : gpus.size() > 1 && link_rows(node).empty()
                 ? "  No NVLink or XGMI is known between these GPUs: the words tell the way over PCIe.\n"
-                : "");
+                : "") +
+           rails_text(node);
 }
 
 /// A port, or an HCA without ports, that NCCL is not told to use.
@@ -398,6 +409,7 @@ namespace {
 
 struct HcaRow {
     std::string port;
+    std::optional<unsigned> rail;
     std::optional<std::string> pci;
     std::optional<int> numa_node;
     std::string cpus;
@@ -405,16 +417,19 @@ struct HcaRow {
 
 void fields(auto& f, Row<HcaRow> /*row*/) {
     f("port", "that NCCL uses: mlx5_1:1", &HcaRow::port);
+    f("rail", "from 0; null: it is the only port", &HcaRow::rail);
     f("pci", "0000:53:00.0; null: no PCI device", &HcaRow::pci);
     f("numa_node", "null: not known", &HcaRow::numa_node);
     f("cpus", "near to it: 0-3,8; empty: not known", &HcaRow::cpus);
 }
 
 std::vector<HcaRow> hca_rows(const NodePlan& node) {
+    const Rails rails = rails_of(node.facts.fabric, node.plan.fabric);
     std::vector<HcaRow> rows;
     for (const auto* port : node.plan.fabric.used()) {
         auto& row = rows.emplace_back();
         row.port = port->name();
+        row.rail = rails.of(row.port);
         if (const auto* const hca = node.facts.fabric.find_hca(port->hca)) {
             row.pci = text_if_any(hca->pci);
             row.numa_node = hca->numa_node;

@@ -85,6 +85,21 @@ TEST(GidsTable, UsedEntriesThenPortsLeftOut) {
         "port (eth0 has the default route): left out; hca= can name it\n");
 }
 
+TEST(GidsTable, HasTheRailsOfSeveralPorts) {
+    Fabric fabric = machine();
+    fabric.default_route_netdevs.clear();
+    EXPECT_EQ(
+        table(fabric),
+        "DEV     PORT  INDEX  GID                                      IPv4      VER      NETDEV  RAIL  USED/REASON\n"
+        "mlx5_0  1     3      0000:0000:0000:0000:0000:ffff:0a00:0001  10.0.0.1  RoCE v2  eth0    0     used, 200 "
+        "Gb/s\n"
+        "mlx5_1  1     3      0000:0000:0000:0000:0000:ffff:0a00:0101  10.0.1.1  RoCE v2  eth1    1     used, 200 "
+        "Gb/s\n");
+    EXPECT_NE(table(fabric, {.device = "mlx5_1"}).find("eth1    1     used"), std::string::npos) << "as without filter";
+    EXPECT_EQ(json(fabric)["hcas"][1]["ports"][0]["rail"], 1);
+    EXPECT_EQ(show_gids(fabric).find("RAIL"), std::string::npos) << "scripts parse it";
+}
+
 TEST(GidsTable, DeviceWithoutPortIsLeftOut) {
     Fabric fabric = machine();
     fabric.hcas.insert(fabric.hcas.begin(), Hca());
@@ -331,7 +346,7 @@ TEST(GidsJson, HasTheSchemaInReadingOrder) {
            {"port": 1, "state": "ACTIVE", "physical_state": "LinkUp", "link_layer": "Ethernet", "rate_gbps": 200.0,
             "selected": false, "rule": "link-local",
             "reason": "has no RoCE v2 address (only fe80::): left out; give eth0 an IPv4 address",
-            "gid_index": null, "nccl_alone": null, "nccl_told": null, "gids": [
+            "gid_index": null, "nccl_alone": null, "nccl_told": null, "rail": null, "gids": [
               {"index": 0, "gid": "fe80:0000:0000:0000:0e42:a1ff:fe2b:3c4d", "ipv4": null, "type": "RoCE v1",
                "netdev": "eth0", "used": false, "rule": "wrong-version", "reason": "RoCE v1"},
               {"index": 1, "gid": "fe80:0000:0000:0000:0e42:a1ff:fe2b:3c4d", "ipv4": null, "type": "RoCE v2",
@@ -342,7 +357,7 @@ TEST(GidsJson, HasTheSchemaInReadingOrder) {
          "reason": "is used: RoCE, GID 3 (10.0.1.1), 200 Gb/s", "ports": [
            {"port": 1, "state": "ACTIVE", "physical_state": "LinkUp", "link_layer": "Ethernet", "rate_gbps": 200.0,
             "selected": true, "rule": "used", "reason": "is used: RoCE, GID 3 (10.0.1.1), 200 Gb/s", "gid_index": 3,
-            "nccl_alone": 3, "nccl_told": 3, "gids": [
+            "nccl_alone": 3, "nccl_told": 3, "rail": null, "gids": [
               {"index": 1, "gid": "fe80:0000:0000:0000:0e42:a1ff:fe2b:3c4d", "ipv4": null, "type": "RoCE v2",
                "netdev": "eth1", "used": false, "rule": "less-preferred", "reason": "index 3 is preferred: IPv4"},
               {"index": 2, "gid": "0000:0000:0000:0000:0000:ffff:0a00:0101", "ipv4": "10.0.1.1", "type": "RoCE v1",

@@ -77,7 +77,8 @@ TEST(TopoText, HasTheMatrixOfNvidiaSmiTurned) {
               "  bnxt_re2:1  SYS   SYS   NODE  PXB\n"
               "  bnxt_re3:1  SYS   SYS   PXB   NODE\n"
               "  PIX: one PCIe switch or card, PXB: several switches, PHB: host bridge, NODE: NUMA node,\n"
-              "  SYS: another NUMA node, NV4: 4 NVLinks, XGMI: AMD's links\n");
+              "  SYS: another NUMA node, NV4: 4 NVLinks, XGMI: AMD's links\n"
+              "  rails by PCI address: bnxt_re0:1=0, bnxt_re1:1=1, bnxt_re2:1=2, bnxt_re3:1=3\n");
     EXPECT_EQ(section(text_of(machine("nccl/vm-two-switches")), "distances of GPUs and HCAs"),
               "                  GPU0  GPU1  GPU2  GPU3\n"
               "  GPU0            X     PIX   SYS   SYS\n"
@@ -90,7 +91,8 @@ TEST(TopoText, HasTheMatrixOfNvidiaSmiTurned) {
               "  0104:00:00.0:1  SYS   SYS   PIX   PIX\n"
               "  PIX: one PCIe switch or card, PXB: several switches, PHB: host bridge, NODE: NUMA node,\n"
               "  SYS: another NUMA node, NV4: 4 NVLinks, XGMI: AMD's links\n"
-              "  No NVLink or XGMI is known between these GPUs: the words tell the way over PCIe.\n");
+              "  No NVLink or XGMI is known between these GPUs: the words tell the way over PCIe.\n"
+              "  rails by PCI address: 0101:00:00.0:1=0, 0102:00:00.0:1=1, 0103:00:00.0:1=2, 0104:00:00.0:1=3\n");
 }
 
 TEST(TopoText, TellsOfANcclFileOnlyWhatIsInIt) {
@@ -211,6 +213,7 @@ TEST(TopoJson, HasLinksAndNics) {
     EXPECT_EQ(json.at("gpu_links")[0].dump(), R"({"gpu":"0","peer":"1","kind":"nvlink","count":4})");
     EXPECT_EQ(json.at("gpu_distances").dump(), R"([["same-device","same-numa"],["same-numa","same-device"]])");
     EXPECT_EQ(json.at("nics_without_verbs")[1].dump(), R"({"name":"eth9","pci":null})");
+    EXPECT_EQ(topo_json(machine("nccl/vm-two-switches"), "n01").at("hcas")[2].at("rail"), 2);
 }
 
 #ifdef HAVE_HWLOC

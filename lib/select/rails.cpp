@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lib/select/rails.h"
+
+#include "lib/base/lists.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <iterator>
+#include <set>
+#include <utility>
+
+namespace rdma_nccl {
+
+namespace {
+
+using Network = std::pair<IpAddress, unsigned>; // address and length: in this order
+
+/// Returns the network of the port's GID; nullopt on InfiniBand, and for a link to a router alone.
+std::optional<Network> network_of(const Fabric& fabric, const PortChoice& choice) {
+    const Port* const port = fabric.find_port(choice.hca, choice.port);
+    const auto* const gid =
+        port == nullptr || !choice.gid_index ? nullptr : find_by(port->gids, &Gid::index, *choice.gid_index);
+    const Netdev* const netdev = gid == nullptr ? nullptr : fabric.find_netdev(gid->netdev);
+    const auto* const own =
+        netdev == nullptr ? nullptr : find_by(netdev->addresses, &InterfaceAddress::address, gid->value);
+    const unsigned to_router_alone = gid != nullptr && gid->value.is_ipv4() ? 31U : 127U;
+    if (own == nullptr || own->prefix_length >= to_router_alone) {
+        return std::nullopt;
+    }
+    const auto network = IpPrefix::of(own->address, own->prefix_length);
+    return network ? std::optional(Network(network->address(), network->length())) : std::nullopt;
+}
+
+} // namespace
+
+std::vector<const PortChoice*> in_order_of_nccl(const Fabric& fabric, const FabricChoice& choice) {
+    auto ports = choice.used();
+    std::ranges::stable_sort(ports, {}, [&fabric](const PortChoice* port) {
+        const Hca* const hca = fabric.find_hca(port->hca);
+        return hca == nullptr ? std::string() : hca->pci;
+    });
+    return ports;
+}
+
+std::optional<unsigned> Rails::of(std::string_view port) const {
+    const auto found = by_port.find(port);
+    return found == by_port.end() ? std::nullopt : std::optional(found->second);
+}
+
+Rails rails_of(const Fabric& fabric, const FabricChoice& choice) {
+    const auto ports = in_order_of_nccl(fabric, choice);
+    if (ports.size() < 2) {
+        return {};
+    }
+    std::vector<Network> of_ports;
+    for (const auto* const port : ports) {
+        if (const auto network = network_of(fabric, *port)) {
+            of_ports.push_back(*network);
+        }
+    }
+    const std::set<Network> networks(of_ports.begin(), of_ports.end());
+    const bool by_network = of_ports.size() == ports.size() && networks.size() > 1;
+    Rails rails{{}, by_network ? "by network" : "by PCI address"};
+    for (std::size_t i = 0; i < ports.size(); ++i) {
+        const auto place =
+            by_network ? std::distance(networks.begin(), networks.find(of_ports[i])) : static_cast<std::ptrdiff_t>(i);
+        rails.by_port.emplace(ports[i]->name(), static_cast<unsigned>(place));
+    }
+    return rails;
+}
+
+} // namespace rdma_nccl
