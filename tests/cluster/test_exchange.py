@@ -641,6 +641,8 @@ class Topology(ExchangeTest):
         output, _ = self.step("salloc", "-Q", "-N4", "rdma-nccl", "topo", "--network")
         self.assertEqual([line.split() for line in output.splitlines()[1:]],
                          [["spine", "4", "n[01-04]"], ["s1", "2", "n[01,03]"], ["s2", "2", "n[02,04]"]])
+        output, _ = self.step("salloc", "-Q", "-N2", "rdma-nccl", "topo", "--network", "--json")
+        schemas.check("network", json.loads(output))
 
     def test_explain_tells_the_order(self):
         output, _ = self.step("srun", "-N4", "--ntasks-per-node=1", "--rdma-nccl=layout=rank,order=topology", "bash", "-c",

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lib/base/format.h"
+#include "lib/base/report_fields.h"
 #include "lib/base/text.h"
 #include "tools/common/print.h"
 #include "tools/topo/topo.h"
@@ -22,6 +23,30 @@ struct Network {
         return place && depth < place->groups.size() ? std::string_view(place->groups[depth]) : "";
     }
 };
+
+struct NodeRow {
+    std::string name;
+    std::vector<std::string> groups;
+};
+
+void fields(auto& f, Row<NodeRow> /*row*/) {
+    f("name", "", &NodeRow::name);
+    f("groups", "its switches or block, from the outermost one; empty: not known", &NodeRow::groups);
+}
+
+std::vector<NodeRow> node_rows(const Network& network) {
+    std::vector<NodeRow> rows;
+    for (std::size_t i = 0; i < network.nodes.size(); ++i) {
+        const auto& place = network.places[i];
+        rows.push_back({network.nodes[i], place ? place->groups : std::vector<std::string>()});
+    }
+    return rows;
+}
+
+void fields(auto& f, Row<Network> /*row*/) {
+    f("schema", "1", [](const Network& /*network*/) { return 1U; });
+    f("nodes", "as Slurm orders them", node_rows);
+}
 
 std::string line_of(const Network& network, std::string_view name, const Members& members, std::size_t indent) {
     constexpr std::size_t names_column = 28;
@@ -71,6 +96,14 @@ std::string network_text(std::span<const std::string> nodes, std::span<const std
     auto text = format_text("{:<28}{:>6}  {}\n", "switch or block", "nodes", "names");
     text += groups_text(network, known, 0, 0);
     return text + (unknown.empty() ? "" : line_of(network, "(none)", unknown, 0));
+}
+
+Json network_json(std::span<const std::string> nodes, std::span<const std::optional<NetworkPlace>> places) {
+    return report_json(Network{nodes, places});
+}
+
+Json network_schema() {
+    return report_schema<Network>();
 }
 
 } // namespace rdma_nccl

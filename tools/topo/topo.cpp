@@ -27,7 +27,7 @@ struct TopoOptions {
 };
 
 /// Shows where Slurm says that the nodes of this step or job are.
-Result<int> show_network() {
+Result<int> show_network(bool as_json) {
     const auto hosts = job_hosts(Environment::from(environ));
     if (!hosts) {
         return fail(format_text("topo --network: {}: rdma-nccl order --json NODES tells where nodes are",
@@ -38,13 +38,13 @@ Result<int> show_network() {
     if (!places) {
         return fail(format_text("topo --network: scontrol show topology: {}", places.error().message));
     }
-    print_out(network_text(nodes, *places));
+    print_out(as_json ? network_json(nodes, *places).dump(2) + "\n" : network_text(nodes, *places));
     return exit_good;
 }
 
 Result<int> run_topo(const TopoOptions& options, const Settings& settings) {
     if (options.network) {
-        return show_network();
+        return show_network(options.json);
     }
     const bool here = options.xml.empty();
     auto planned = here ? plan_node(options.settings, settings, usual_timeout, options.ranks)
@@ -96,7 +96,6 @@ void add_topo_command(const Subcommand& app, int& exit_code) {
             .type_name("FILE")
             .not_empty();
     command.flag("--network", options->network, "instead: switches or blocks of this job's nodes, as Slurm knows them")
-        .excludes(json)
         .excludes(svg)
         .excludes(ranks)
         .excludes(cpus)

@@ -24,6 +24,11 @@ std::string topo_text(const NodePlan& node, const std::string& host);
 /// Returns a table of a step's switches or blocks, from the outermost ones, with their nodes. `places`: of each node.
 std::string network_text(std::span<const std::string> nodes, std::span<const std::optional<NetworkPlace>> places);
 
+/// Returns the places of these nodes for programs, schema 1.
+Json network_json(std::span<const std::string> nodes, std::span<const std::optional<NetworkPlace>> places);
+/// Returns the JSON Schema of network_json().
+Json network_schema();
+
 /// Returns a size like "512 GiB" or "1.5 GiB".
 std::string memory_text(std::uint64_t mib);
 

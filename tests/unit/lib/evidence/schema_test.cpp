@@ -41,6 +41,7 @@ void expect_in_doc(const std::string& name, const std::string& title, Json schem
 TEST(Schemas, AreInDoc) {
     expect_in_doc("gids", "rdma-nccl gids --json", gids_schema());
     expect_in_doc("topo", "rdma-nccl topo --json", topo_schema());
+    expect_in_doc("network", "rdma-nccl topo --network --json", network_schema());
     expect_in_doc("check", "rdma-nccl check --json", check::schema());
     expect_in_doc("hang", "rdma-nccl hang --json", hang::schema());
     expect_in_doc("image", "rdma-nccl check --image --json", check::image_schema());

@@ -19,6 +19,10 @@ TEST(TopoNetwork, ShowsEachSwitchOnceWithItsNodes) {
               "  l1                             2  n[1,3]\n"
               "  l2                             2  n[2,4]\n"
               "(none)                           1  n5\n");
+    EXPECT_EQ(network_json(nodes, places_by_topology(tree, nodes).value()).dump(),
+              R"({"schema":1,"nodes":[{"name":"n1","groups":["spine","l1"]},{"name":"n2","groups":["spine","l2"]},)"
+              R"({"name":"n3","groups":["spine","l1"]},{"name":"n4","groups":["spine","l2"]},)"
+              R"({"name":"n5","groups":[]}]})");
 }
 
 TEST(TopoNetwork, LinesFitIntoTheTerminal) {
