@@ -122,9 +122,10 @@ build/obj/%.o: $(srcdir)/%.cpp build/flags $$(addsuffix .$(precompiled_suffix),$
 	@mkdir -p $(@D)
 	$(call say,CXX,$*.cpp)$(compile) $(call code,$*) $(addprefix -include ,$(call precompiled,$*)) -MMD -MP -c -o $@ $<
 
-# The pages of --html are written as what they are; the program has them as literals.
-pages := $(patsubst $(srcdir)/%,build/pages/%.inc,$(wildcard $(srcdir)/tools/*/page.html $(srcdir)/tools/*/*.css $(srcdir)/tools/*/page.js))
-build/obj/tools/html/page.o: $(pages)
+# The pages of --html and the fabric profiles are written as what they are; the program has them as literals.
+pages := $(patsubst $(srcdir)/%,build/pages/%.inc,$(wildcard $(srcdir)/tools/*/page.html $(srcdir)/tools/*/*.css $(srcdir)/tools/*/page.js \
+	$(srcdir)/etc/profiles.d/*.conf))
+build/obj/tools/html/page.o build/obj/lib/fabric_profile/shipped.o: $(pages)
 $(pages): build/pages/%.inc: $(srcdir)/%
 	@mkdir -p $(@D)
 	@{ printf 'R"page('; cat $<; printf ')page"\n'; } > $@

@@ -41,6 +41,12 @@ ContainerVariables settle_in_container(std::vector<Variable> planned, const Envi
         } else if (variable.action == VariableAction::Leave && image) {
             variable.action = VariableAction::Unset;
         }
+        if (image && variable.source == profile_source) {
+            variable.value = *image;
+            variable.source = "image";
+            variable.why = "set there, kept";
+            variable.action = VariableAction::Restore;
+        }
         const bool removed = variable.action == VariableAction::Unset;
         if (image && (removed || (variable.is_written() && image != variable.value))) {
             settled.notes.push_back(format_text("{}={} of the container's image is {}", variable.name,

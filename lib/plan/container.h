@@ -23,7 +23,7 @@ struct ContainerVariables {
 
 /// Decides for each planned variable: ours and the user's replace the image's, what the node's nccl.conf says is
 /// restored because the container has another one, and a variable that was left to NCCL is removed where the image sets
-/// it.
+/// it. A value of a fabric profile gives way to the image's.
 /// `outside`: the step's environment, `now`: the task's.
 ContainerVariables settle_in_container(std::vector<Variable> planned, const Environment& outside,
                                        const Environment& now);

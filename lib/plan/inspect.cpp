@@ -173,6 +173,9 @@ Result<NodeFacts> inspect_node(const Settings& settings, const Environment& envi
     facts.head_node = find_head_node(facts.step);
     facts.program = classify_program(facts.step.program, environment);
     inspect_files(*root, facts, timeout, settings.gid ? GidTables::Whole : tables, directory);
+    if (settings.fabric_profile) {
+        facts.profiles = read_fabric_profiles(*root);
+    }
     facts.visible_gpus = find_visible_gpus(environment, [&facts] { return facts.fabric.count_gpus(); });
     facts.allowed_cpus = count_allowed_cpus();
     resolve_head(facts, settings, timeout);

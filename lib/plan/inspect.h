@@ -3,6 +3,7 @@
 #pragma once
 
 #include "lib/fabric/fabric.h"
+#include "lib/fabric_profile/profile.h"
 #include "lib/placement/placement.h"
 #include "lib/plan/variables.h"
 #include "lib/settings/settings.h"
@@ -42,6 +43,7 @@ struct NodeFacts {
     Program program;
     Fabric fabric;
     NcclConf nccl_conf;
+    FabricProfiles profiles; ///< not read where they only advise, but by `explain`
     std::optional<PortRange> ephemeral_ports;
     VisibleGpus visible_gpus;
     unsigned allowed_cpus = 1;         ///< CPUs of this process's affinity mask

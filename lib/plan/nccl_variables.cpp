@@ -152,12 +152,25 @@ void add_workarounds(VariableList& variables, const std::vector<PortInUse>& port
     }
 }
 
+void add_profile(VariableList& variables, const Plan& plan) {
+    for (const auto& [value, use, why] : plan.profile ? plan.profile->values : std::vector<ProfileDecision>()) {
+        if (use == ProfileUse::Set) {
+            variables.set(value.name, value.value, profile_source,
+                          format_text("{}{}{}", plan.profile->file, value.why.empty() ? "" : ": ", value.why));
+        }
+    }
+}
+
+/// Leaves what the profile of the machine has set.
 void add_tuning(VariableList& variables, const Plan& plan, const Settings& settings) {
     if (!settings.tuning) {
         return;
     }
     const auto& values = settings.tuning_values;
     const auto set = [&](std::string_view name, unsigned value) {
+        if (find_variable(variables.list(), name) != nullptr) {
+            return;
+        }
         const auto given = settings.given.find(name);
         const bool by_site = given != settings.given.end();
         variables.set(name, format_text("{}", value), by_site ? given->second.place : "default",
@@ -238,6 +251,7 @@ void add_nccl(VariableList& variables, const Plan& plan, const NodeFacts& facts,
     add_workarounds(variables, ports_in_use(facts, plan.fabric));
     add_strict(variables, plan, settings);
     add_sockets(variables, plan, facts, settings);
+    add_profile(variables, plan);
     add_tuning(variables, plan, settings);
     add_failover(variables, plan, settings);
 }

@@ -96,6 +96,17 @@ void judge_node_limits(Plan& plan, const NodeFacts& facts, const Settings& setti
 
 } // namespace
 
+void take_profile(Plan& plan, const NodeFacts& facts, const Settings& settings) {
+    plan.profile = plan_profile(facts, plan.fabric, settings);
+    for (const auto& fault : facts.profiles.faults) {
+        if (settings.fabric_profile && !settings.strict) {
+            plan.warnings.push_back(fault.substr(0, fault.find('\n')));
+        } else {
+            plan.notes.push_back(fault);
+        }
+    }
+}
+
 Plan make_plan(const NodeFacts& facts, const Settings& settings) {
     Plan plan;
     if (facts.program.kind == ProgramKind::RuntimeDaemon) {
@@ -136,6 +147,7 @@ Plan complete_plan(Plan own, const NodeFacts& facts, const Settings& settings, c
     plan.sockets = towards_head.value_or(sockets);
     plan.meets_anywhere = !towards_head || (!plan.users_head && facts.step.node_count == 1);
     collect_warnings(plan, facts, settings, sockets, agreement.has_value());
+    take_profile(plan, facts, settings);
     plan.variables = plan_variables(plan, facts, settings, coordination.unequal_gpus);
     judge_node_limits(plan, facts, settings);
     return plan;

@@ -66,6 +66,35 @@ struct Agreement {
     std::optional<NodeOrder> order{};          ///< absent: Slurm's
 };
 
+/// What becomes of a value of the machine's profile.
+enum class ProfileUse {
+    Set,
+    Advised,    ///< only shown: fabric_profile is off
+    Kept,       ///< the user, NCCL's files or the site set that variable
+    Impossible, ///< this node lacks the file that the value names
+};
+
+/// "set", "advised", "kept", "impossible".
+std::string_view name_of(ProfileUse use);
+
+struct ProfileDecision {
+    ProfileValue value;
+    ProfileUse use = ProfileUse::Advised;
+    std::string why; ///< of `use`, in words
+};
+
+/// The profile of this kind of machine.
+struct PlannedProfile {
+    std::string file;
+    std::string machine; ///< why it is this one's: "asset OracleCloud.com, gpus 8"
+    std::string note;
+    std::vector<ProfileDecision> values;
+};
+
+/// Decides about each value of the profile that is for this machine; nullopt if there is none.
+std::optional<PlannedProfile> plan_profile(const NodeFacts& facts, const FabricChoice& choice,
+                                           const Settings& settings);
+
 /// The decisions that all tasks of a node share.
 struct Plan {
     bool leave_alone = false; ///< do nothing: the step starts another runtime's daemons
@@ -84,6 +113,7 @@ struct Plan {
     std::optional<NodeOrder> order; ///< as agreed; absent: Slurm's
     unsigned visible_gpus = 0;
     std::string visible_gpus_source;
+    std::optional<PlannedProfile> profile;
     std::vector<Variable> variables;
     std::vector<std::string> warnings; ///< from all parts, in the order of the parts
     std::vector<std::string> notes;    ///< what could not be read but affects no decision; shown on request
@@ -105,6 +135,10 @@ struct Coordination {
 
 /// Plans this node on its own.
 Plan make_plan(const NodeFacts& facts, const Settings& settings);
+
+/// Decides what becomes of facts.profiles. A file of them that cannot be read ends no strict step, and is a note where
+/// profiles only advise.
+void take_profile(Plan& plan, const NodeFacts& facts, const Settings& settings);
 
 /// Completes `own`, a plan by make_plan(): what the nodes agreed on, and the ports that are held, replace the node's
 /// own decisions. Of `facts` only the head may have changed since. The ports are chosen again only if the agreement

@@ -20,6 +20,9 @@ enum class VariableAction {
     Unset,   ///< removed: left over from an outer step of ours
 };
 
+/// Variable::source of what the profile of the machine says. It is weaker than a container's image.
+inline constexpr std::string_view profile_source = "fabric profile";
+
 struct Variable {
     std::string name;
     std::string value;

@@ -4,6 +4,7 @@
 #include "lib/base/format.h"
 #include "lib/base/lists.h"
 #include "lib/base/text.h"
+#include "lib/settings/fault.h"
 #include "lib/sys/environment.h"
 
 #include <algorithm>
@@ -14,26 +15,6 @@ namespace {
 
 constexpr std::string_view environment_prefix = "RDMA_NCCL_";
 constexpr std::size_t longest_line = 4096;
-
-/// The bytes of a text that are wrong, and why.
-struct Fault {
-    std::string_view where; ///< a part of the text that is shown with it
-    std::string message;
-};
-
-/// Returns "place: message", the text, and carets under the wrong bytes.
-std::string show_fault(std::string_view place, std::string_view text, const Fault& fault) {
-    constexpr std::size_t shown = 160;
-    const auto offset = static_cast<std::size_t>(fault.where.data() - text.data());
-    std::string result = format_text("{}: {}", place, fault.message);
-    if (text.empty() || offset > shown) {
-        return result;
-    }
-    const std::size_t carets = std::min(std::max<std::size_t>(fault.where.size(), 1), shown - offset + 1);
-    result +=
-        format_text("\n    {}\n    {}{}", printable(text, shown), std::string(offset, ' '), std::string(carets, '^'));
-    return result;
-}
 
 std::string unknown_key(std::string_view name, bool with_site_keys) {
     std::vector<std::string_view> names;
@@ -218,10 +199,10 @@ std::string settings_help() {
     std::string text =
         "--rdma-nccl[=KEY[=VALUE],...]   a bare KEY means on; lists are joined by +\n"
         "Also: environment RDMA_NCCL_<KEY>, plugstack.conf arguments, site file rdma-nccl.conf (weakest).\n\n"
-        "KEY         VALUES (default first)           MEANING\n";
+        "KEY             VALUES (default first)           MEANING\n";
     for (const auto& key : settings_keys()) {
         const std::string_view note = key.site_only ? " (site only)" : "";
-        text += format_text("{:<11} {:<32} {}{}\n", key.name, key.values, key.meaning, note);
+        text += format_text("{:<15} {:<32} {}{}\n", key.name, key.values, key.meaning, note);
     }
     return text;
 }

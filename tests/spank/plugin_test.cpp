@@ -5,6 +5,7 @@
 #include "lib/base/text.h"
 #include "lib/exchange/client.h"
 #include "lib/exchange/server.h"
+#include "lib/fabric_profile/profile.h"
 #include "lib/net/tcp.h"
 #include "lib/slurm/step.h"
 #include "lib/sys/environment.h"
@@ -343,6 +344,34 @@ TEST_F(PluginTest, TheSiteFileIsTheWeakestPlace) {
     EXPECT_EQ(value(0, "NCCL_IB_GID_INDEX"), "3");
     EXPECT_EQ(value(0, "NCCL_IB_TIMEOUT"), "20");
     EXPECT_TRUE(said("site.conf:4: unknown key \"nonsense\"")) << slurm.messages();
+}
+
+TEST_F(PluginTest, AFabricProfileReachesTheTasksOnlyWhenItIsOn) {
+    const std::string folder(profiles_directory);
+    tree.file(folder + "/ours.conf", "link = ethernet\nNCCL_IB_TC = 41 # ours\nNCCL_IB_SL = 3\n");
+    slurm.step.environment["NCCL_IB_SL"] = "5";
+    run(bare);
+    EXPECT_EQ(value(0, "NCCL_IB_TC"), "(unset)");
+    run("fabric_profile");
+    EXPECT_EQ(value(0, "NCCL_IB_TC"), "41");
+    EXPECT_EQ(value(1, "NCCL_IB_TC"), "41");
+    EXPECT_EQ(value(0, "NCCL_IB_SL"), "5");
+    EXPECT_EQ(value(0, "NCCL_IB_TIMEOUT"), "22");
+}
+
+TEST_F(PluginTest, ABadFabricProfileIsOneWarningAndEndsNoStep) {
+    const std::string folder(profiles_directory);
+    tree.file(folder + "/bad.conf", "gpus = 8\nLD_PRELOAD = /tmp/x.so\n");
+    run("fabric_profile");
+    EXPECT_TRUE(said("bad.conf:2: unknown key \"LD_PRELOAD\"")) << slurm.messages();
+    EXPECT_EQ(value(0, "RANK"), "0");
+    EXPECT_EQ(value(0, "LD_PRELOAD"), "(unset)");
+    slurm.clear_messages();
+    run("fabric_profile,strict,verify=off");
+    EXPECT_EQ(slurm.tasks().at(0).result, 0) << slurm.messages();
+    slurm.clear_messages();
+    run(bare);
+    EXPECT_FALSE(said("bad.conf")) << slurm.messages();
 }
 
 TEST_F(PluginTest, TheSiteCanSwitchItOnAndAStepOff) {

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "lib/fabric/fabric.h"
+#include "lib/fabric_profile/profile.h"
 #include "lib/select/port_selection.h"
 #include "lib/settings/settings.h"
 #include "lib/sys/environment.h"
@@ -124,6 +125,7 @@ struct Facts {
     Settings settings;
     Fabric fabric;
     FabricChoice choice;
+    FabricProfiles profiles;
     std::set<std::string, std::less<>> not_asked;        ///< HCAs of unknown state: others used up the time
     std::map<std::string, PciFunction, std::less<>> pci; ///< by address
     std::map<std::string, NetdevSysctls, std::less<>> sysctls;

@@ -271,7 +271,9 @@ private:
         if (!text) {
             return target_.replace_by_directory(at(path)); // a directory cannot be read either
         }
-        const bool foreign = !path.string().starts_with("/sys/") && !path.string().starts_with("/proc/");
+        const std::string name = path.string();
+        const bool foreign =
+            !name.starts_with("/sys/") && !name.starts_with("/proc/") && !name.starts_with(profiles_directory);
         ++files_;
         return target_.write_file(at(path), foreign ? only_nccl_lines(*text) : *text + "\n");
     }
@@ -356,6 +358,7 @@ Result<std::size_t> save_bundle(const std::string& directory, const NodePlan& no
     inspect_files(*root, facts, usual_timeout);
     (void)host_name_of(*root);
     (void)read_sysfs_topology(*root);
+    (void)read_fabric_profiles(*root);
     auto files = copy_accessed(*root, AccessLog(*log), *target);
     if (const auto own = files ? write_own_files(*target, node, site_file, host) : tl::unexpected(files.error());
         !own) {
@@ -467,10 +470,14 @@ Result<int> run_explain(const ExplainOptions& options) {
         return exit_bad_line;
     }
     const auto root = SysRoot::open(settings->root);
-    const auto node = root ? plan_node(options.settings, *settings, usual_timeout, {}, GidTables::Whole, *subject)
-                           : tl::unexpected(root.error());
+    auto node = root ? plan_node(options.settings, *settings, usual_timeout, {}, GidTables::Whole, *subject)
+                     : tl::unexpected(root.error());
     if (!node) {
         return tl::unexpected(node.error());
+    }
+    if (!settings->fabric_profile) { // advice takes no time of a step's start
+        node->facts.profiles = read_fabric_profiles(*root);
+        take_profile(node->plan, node->facts, *settings);
     }
     const std::string host = host_name_of(*root);
     if (options.save.empty()) {

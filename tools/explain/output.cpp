@@ -337,6 +337,22 @@ std::string variables_text(const std::vector<Variable>& variables) {
     return text.empty() ? "  none\n" : text;
 }
 
+/// Returns an empty text if no profile is for this machine.
+std::string profile_text(const std::optional<PlannedProfile>& profile) {
+    if (!profile) {
+        return "";
+    }
+    std::string text = format_text("\nfabric profile\n  {}: {}\n", profile->file, profile->machine);
+    text += profile->note.empty() ? "" : format_text("  note: {}\n", profile->note);
+    for (const auto& [value, use, why] : profile->values) {
+        text += format_text("  {}={}  [{}: {}]\n", value.name, value.value, name_of(use), why);
+        const std::string from = value.source.empty() ? "" : format_text("({})", value.source);
+        const std::string reason = value.why + (value.why.empty() || from.empty() ? "" : " ") + from;
+        text += reason.empty() ? "" : format_text("      {}\n", reason);
+    }
+    return text;
+}
+
 /// Returns the places of this node's ranks; `topo` shows the machine itself.
 std::string placement_text(const NodePlan& node) {
     if (node.plan.leave_alone) {
@@ -371,6 +387,7 @@ std::string explain_text(const NodePlan& node, const std::string& host) {
     text += "\nGPUs\n" + gpus_text(fabric);
     text += "\ninterfaces\n" + netdevs_text(fabric);
     text += "\ndecisions\n" + decisions_text(node);
+    text += profile_text(node.plan.profile);
     text += placement_text(node);
     text += "\nvariables\n" + variables_text(node.variables);
     text += "\nwarnings\n" + lines_text(node.plan.warnings);
@@ -399,6 +416,22 @@ static void fields(auto& f, Row<Variable> /*row*/) {
     f("value", "", &Variable::value);
     f("source", "", &Variable::source);
     f("why", "in words", &Variable::why);
+}
+
+static void fields(auto& f, Row<ProfileDecision> /*row*/) {
+    f("name", "", [](const ProfileDecision& d) { return d.value.name; });
+    f("value", "", [](const ProfileDecision& d) { return d.value.value; });
+    f("use", "set, advised, kept or impossible", [](const ProfileDecision& d) { return name_of(d.use); });
+    f("why", "of use, in words", &ProfileDecision::why);
+    f("reason", "of the value", [](const ProfileDecision& d) { return d.value.why; });
+    f("source", "its public source", [](const ProfileDecision& d) { return d.value.source; });
+}
+
+static void fields(auto& f, Row<PlannedProfile> /*row*/) {
+    f("file", "", &PlannedProfile::file);
+    f("machine", "why it is for this one", &PlannedProfile::machine);
+    f("note", "", &PlannedProfile::note);
+    f("values", "", &PlannedProfile::values);
 }
 
 static void fields(auto& f, Row<Gpu> /*row*/) {
@@ -455,6 +488,7 @@ Json explain_json(const NodePlan& node, const std::string& host) {
         {"step", step_json(node)},
         {"fabric", {{"hcas", gids.at("hcas")}, {"netdevs", netdevs_json(fabric)}, {"gpus", report_json(fabric.gpus)}}},
         {"decisions", report_json(decisions_of(node, true))},
+        {"profile", report_json(node.plan.profile)},
         {"places", placement_json(node)},
         {"variables", report_json(node.variables)},
         {"warnings", node.plan.warnings},

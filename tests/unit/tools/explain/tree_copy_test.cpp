@@ -84,6 +84,14 @@ TEST_F(TreeCopy, OfConfigurationOnlyNcclsLines) {
     EXPECT_EQ(to_.root().read("/etc/nccl.conf").value_or(""), "NCCL_IB_TC=106");
 }
 
+TEST_F(TreeCopy, OfTheSitesProfilesAllLines) {
+    const std::string file = std::string(profiles_directory) + "/a.conf";
+    from_.file(file, "gpus = 8\nNCCL_IB_TC = 41\n");
+    (void)source().read(file);
+    (void)copy();
+    EXPECT_EQ(to_.root().read(file).value_or(""), "gpus = 8\nNCCL_IB_TC = 41");
+}
+
 TEST_F(TreeCopy, ADeviceFileBecomesAnEmptyFile) {
     from_.directory("/dev/infiniband");
     if (::mknod(from_.at("/dev/infiniband/uverbs0").c_str(), S_IFCHR | 0600, makedev(1, 5)) != 0) {
