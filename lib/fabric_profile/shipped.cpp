@@ -8,6 +8,10 @@ namespace rdma_nccl {
 std::span<const ShippedProfile> shipped_fabric_profiles() {
     static constexpr auto profiles = std::to_array<ShippedProfile>({
         {
+            "amd-ainic.conf",
+#include "build/pages/etc/profiles.d/amd-ainic.conf.inc"
+        },
+        {
             "aws-efa.conf",
 #include "build/pages/etc/profiles.d/aws-efa.conf.inc"
         },
