@@ -18,7 +18,18 @@ constexpr std::array<std::string_view, 10> keys = {"vendor", "product", "asset",
 constexpr std::string_view plans_own =
     "NCCL_IB_HCA NCCL_IB_GID_INDEX NCCL_IB_ROCE_VERSION_NUM NCCL_IB_ADDR_FAMILY NCCL_IB_ADDR_RANGE NCCL_IB_DISABLE "
     "NCCL_IB_MERGE_NICS NCCL_GIN_TYPE NCCL_SOCKET_IFNAME NCCL_SOCKET_FAMILY NCCL_NET NCCL_COMM_ID NCCL_HOSTID "
-    "NCCL_CONF_FILE NCCL_DEBUG NCCL_DEBUG_SUBSYS NCCL_DEBUG_FILE NCCL_PROFILER_PLUGIN";
+    "NCCL_DEBUG NCCL_DEBUG_SUBSYS";
+
+/// A name with one of these words makes NCCL load code, write files, or read more variables from a file.
+constexpr std::string_view refused_words = "PLUGIN LIB SO DUMP FILE PATH DIR LOG TRACE REPLAY INSPECTOR PROFILER";
+/// But these are only read.
+constexpr std::string_view read_files = "NCCL_TOPO_FILE NCCL_GRAPH_FILE";
+
+bool loads_or_writes(std::string_view name) {
+    const auto refused = split_words(refused_words);
+    return !contains(split_words(read_files), name) &&
+           !selected(split(name, '_'), [&](std::string_view word) { return contains(refused, word); }).empty();
+}
 
 /// True for NCCL_X and RCCL_X, with X of capital letters, digits and '_'.
 bool is_nccl_name(std::string_view name) {
@@ -36,6 +47,9 @@ std::string unknown_name(std::string_view name) {
 std::optional<Fault> take_variable(FabricProfile& profile, ProfileValue entry, std::string_view name) {
     if (contains(split_words(plans_own), name)) {
         return Fault{name, "rdma-nccl chooses this one for each node: leave it out, or set it in nccl.conf"};
+    }
+    if (loads_or_writes(name)) {
+        return Fault{name, "may load code, or name files that are not only read: set it in nccl.conf"};
     }
     if (find_by(profile.values, &ProfileValue::name, name) != nullptr) {
         return Fault{name, "is there twice"};

@@ -26,7 +26,7 @@ struct ProfileValue {
     std::string value;
     std::string why;     ///< the comment behind it
     std::string source;  ///< the last `source` above it
-    bool absent = false; ///< the value is the path of a file that this node does not have
+    bool absent = false; ///< the value is the path of a file that this node does not have (inspect_profile())
 };
 
 struct FabricProfile {

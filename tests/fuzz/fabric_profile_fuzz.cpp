@@ -27,6 +27,9 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
         require(value.name.starts_with("NCCL_") || value.name.starts_with("RCCL_"), "only NCCL's variables",
                 value.name);
         require(value.name != "NCCL_IB_HCA" && value.name.find('=') == std::string::npos, "name", value.name);
+        for (const auto word : split(value.name, '_')) {
+            require(word != "PLUGIN" && word != "DUMP" && word != "INSPECTOR" && word != "LIB", "no code", value.name);
+        }
         require(!value.value.empty() && value.value.size() <= 512, "value", value.value);
         fuzz::require_plain(value.name + value.value + value.why + value.source);
     }

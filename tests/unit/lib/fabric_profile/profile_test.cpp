@@ -70,6 +70,17 @@ TEST(FabricProfile, WhatNobodyCanMean) {
     for (const auto* const name : {"NCCL_IB_GID_INDEX", "NCCL_SOCKET_IFNAME", "NCCL_NET", "NCCL_DEBUG"}) {
         expect(std::string(name) + "=1", "rdma-nccl chooses this one");
     }
+    for (const auto* const name :
+         {"NCCL_NET_PLUGIN", "NCCL_TUNER_PLUGIN", "NCCL_PROFILER_PLUGIN", "NCCL_ENV_PLUGIN", "NCCL_IBVERBS_LIB",
+          "NCCL_LIBIBVERBS_SO", "NCCL_CONF_FILE", "NCCL_DEBUG_FILE", "NCCL_TOPO_DUMP_FILE", "NCCL_GRAPH_DUMP_FILE",
+          "NCCL_GRAPH_DUMP_FILE_RANK", "NCCL_PROFILE_DUMP_FILE", "NCCL_INSPECTOR_ENABLE", "NCCL_TUNER_CONFIG_PATH",
+          "NCCL_INSPECTOR_DUMP_DIR", "RCCL_ANP_CONFIG_FILE", "RCCL_REPLAY_FILE"}) {
+        expect(std::string(name) + " = 1", "may load code, or name files that are not only read");
+    }
+    for (const auto* const name :
+         {"NCCL_TOPO_FILE", "NCCL_GRAPH_FILE", "NCCL_IB_DATA_DIRECT", "NCCL_SOCKET_NTHREADS"}) {
+        EXPECT_EQ(fault_of(good + name + " = 1\n"), "(none)") << name;
+    }
     for (const auto* const name : {"PATH", "LD_PRELOAD", "NCCL_", "NCCL_a", "NCCL_A B", "nccl_x", "", "UCX_TLS"}) {
         expect(std::string(name) + " = 1", "unknown key");
     }
@@ -123,6 +134,22 @@ TEST(FabricProfile, WhatCannotBeReadIsAFaultAndNoMore) {
     }
 }
 
+/// With white space where it would be cut, or other bytes.
+TEST(FabricProfile, ATooLongFileIsNotCut) {
+    for (const char filler : {'\n', '#'}) {
+        Tree tree;
+        const std::string start = "gpus = 1\nNCCL_A = 1\n";
+        tree.file(site_folder + "/a.conf", start + std::string(longest_profile - start.size(), filler));
+        EXPECT_TRUE(read_fabric_profiles(tree.root()).faults.empty()) << read_fabric_profiles(tree.root()).faults[0];
+        tree.file(site_folder + "/a.conf", start + std::string(longest_profile, filler) + "\nNCCL_A = 2\n");
+        const auto profiles = read_fabric_profiles(tree.root());
+        ASSERT_EQ(profiles.faults.size(), 1U);
+        EXPECT_NE(profiles.faults[0].find("a.conf: has more than 65536 bytes; file ignored"), std::string::npos)
+            << profiles.faults[0];
+        EXPECT_EQ(profiles.list.size(), shipped_fabric_profiles().size());
+    }
+}
+
 TEST(FabricProfile, AThousandFilesAreNotRead) {
     Tree tree;
     for (int i = 0; i < 100; ++i) {
@@ -134,18 +161,11 @@ TEST(FabricProfile, AThousandFilesAreNotRead) {
     EXPECT_NE(profiles.faults[0].find("only the first 64 profiles count"), std::string::npos) << profiles.faults[0];
 }
 
-TEST(FabricProfile, FirmwareNamesAndFilesOfTheNode) {
+TEST(FabricProfile, FirmwareNamesOfTheNode) {
     Tree tree;
     tree.file("/sys/class/dmi/id/sys_vendor", "Example Inc.\n").file("/sys/class/dmi/id/product_name", "\n");
-    tree.file("/opt/topo.xml", "<system/>");
-    tree.file(site_folder + "/a.conf", "gpus = 1\nNCCL_TOPO_FILE = /opt/topo.xml\nNCCL_B = /opt/none\nNCCL_C = opt\n");
-    const auto profiles = read_fabric_profiles(tree.root());
-    EXPECT_EQ(profiles.firmware, (std::map<std::string, std::string, std::less<>>{{"vendor", "Example Inc."}}));
-    const auto& values = profiles.list.at(0).values;
-    ASSERT_EQ(values.size(), 3U);
-    EXPECT_FALSE(values[0].absent);
-    EXPECT_TRUE(values[1].absent);
-    EXPECT_FALSE(values[2].absent);
+    EXPECT_EQ(read_fabric_profiles(tree.root()).firmware,
+              (std::map<std::string, std::string, std::less<>>{{"vendor", "Example Inc."}}));
 }
 
 /// A machine with these GPUs and, if it has a rate, one port.
@@ -249,7 +269,9 @@ TEST(ShippedProfiles, AreTheFilesOfTheFolder) {
 TEST(ShippedProfiles, EveryValueHasAReasonAndAPublicSource) {
     for (const auto& profile : shipped()) {
         EXPECT_FALSE(profile.values.empty() && profile.note.empty()) << profile.file;
-        EXPECT_TRUE(profile.machine.contains("asset") || profile.machine.contains("product")) << profile.file;
+        EXPECT_TRUE(profile.machine.contains("asset") || profile.machine.contains("product") ||
+                    profile.machine.contains("driver"))
+            << profile.file;
         for (const auto& value : profile.values) {
             EXPECT_FALSE(value.why.empty()) << profile.file << " " << value.name;
             EXPECT_TRUE(value.source.starts_with("https://")) << profile.file << " " << value.name;
@@ -287,7 +309,11 @@ TEST(ShippedProfiles, EachFitsItsMachineAndNoOther) {
     expect("", at(vm, LinkLayer::Ethernet, 400), "no RoCE there");
     expect("aws-efa.conf", {.firmware = {{"product", "p5.48xlarge"}}, .rate = 0}, "P5");
     expect("aws-efa.conf", {.firmware = {{"product", "p4d.24xlarge"}}, .rate = 0}, "P4d");
+    expect("aws-efa.conf", {.firmware = {{"product", "p6e-gb200.36xlarge"}}, .gpus = 4, .rate = 0}, "P6e-GB200");
     expect("", {.firmware = {{"product", "p3dn.24xlarge"}}, .rate = 0}, "P3dn");
+    expect("amd-ainic.conf", {.gpu = "amd", .rate = 400, .driver = "ionic"}, "Pollara");
+    expect("", {.gpu = "amd", .rate = 400, .driver = "bnxt_en"}, "Thor 2");
+    expect("", {.rate = 400, .driver = "ionic"}, "no AMD GPUs");
     expect("gcp-gib.conf", {.firmware = {{"product", "Google Compute Engine"}}, .rate = 400}, "A3 Ultra");
     expect("", {.firmware = {{"product", "Google Compute Engine"}}, .rate = 0}, "A3 Mega: no RDMA");
     expect("", {.firmware = {{"product", "DGXH100"}, {"vendor", "NVIDIA"}}}, "no cloud");
