@@ -257,6 +257,9 @@ int client_start_step(const Configuration& configuration, const SpankHandle& hos
         if (several && asks_for_order(settings)) {
             report_to_user(order_not_agreed);
         }
+        if (several && asks_for_profile(settings)) {
+            report_to_user(profile_not_agreed);
+        }
     }
     return refused ? -1 : 0;
 }

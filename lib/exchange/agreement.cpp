@@ -92,7 +92,8 @@ struct Attribute {
     std::string (*of_node)(const NodeReport&) = nullptr;
     std::string (*of_port)(const ReportedPort&) = nullptr;
     bool fault = true;
-    bool of_ports = false; ///< the value is followed by the names of missing ports
+    bool of_ports = false;      ///< the value is followed by the names of missing ports
+    std::string_view then = {}; ///< what follows from a difference
 
     [[nodiscard]] std::string value(const NodeReport& report) const {
         if (of_node != nullptr) {
@@ -119,6 +120,9 @@ constexpr std::array attributes = {
     Attribute{.of_port = gid_kind_of},
     Attribute{.of_node = [](const auto& report) { return format_count(report.gpus, "GPU"); }, .fault = false},
     Attribute{.of_node = memlock_of},
+    Attribute{.of_node = [](const auto& report) { return report.fabric_profile; },
+              .fault = false,
+              .then = ": none is set; rdma-nccl explain --set fabric_profile shows them"},
 };
 
 std::set<std::string> port_names(const NodeReport& report) {
@@ -167,7 +171,7 @@ void compare(std::vector<Finding>& findings, Reports reports, const Attribute& a
         format_text("{} {} {}", one ? usual_node.node : format_count(usual->second.size(), "node"),
                     one ? "has" : "have", usual->first);
     for (auto& [text, nodes] : nodes_by_text) {
-        findings.push_back({std::move(nodes), format_text("{}; {}", text, others), attribute.fault});
+        findings.push_back({std::move(nodes), format_text("{}; {}{}", text, others, attribute.then), attribute.fault});
     }
 }
 
@@ -257,6 +261,11 @@ bool asks_for_order(const Settings& settings) {
     return settings.order != OrderChoice::Slurm && settings.verbose >= least;
 }
 
+bool asks_for_profile(const Settings& settings) {
+    const unsigned least = given_by_user(settings, "fabric_profile") ? 1 : 2;
+    return settings.fabric_profile && settings.verbose >= least;
+}
+
 std::vector<RankShare> share_ranks(std::span<const NodeReport> reports, Layout layout,
                                    std::span<const std::size_t> order) {
     if (layout == Layout::Rank || std::ranges::count(reports, 0U, &NodeReport::gpus) > 0) {
@@ -294,6 +303,8 @@ ExchangeOutcome agree(std::span<const NodeReport> reports, std::span<const HeadC
                      .block = reports.front().block,
                      .layout = common_layout(reports),
                      .alone = reports.front().alone};
+    common.fabric_profile = std::ranges::all_of(
+        reports, [&](const auto& report) { return report.fabric_profile == reports.front().fabric_profile; });
     if (verdict.chosen) {
         common.head = verdict.chosen->address;
         common.head_why = verdict.chosen->why;

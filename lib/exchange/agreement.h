@@ -76,6 +76,10 @@ inline constexpr std::string_view order_not_agreed = "order=topology: Slurm's st
 /// True if srun is to say, too, that Slurm's order stays: the user asked for another one, or for details.
 bool asks_for_order(const Settings& settings);
 
+/// The same for fabric profiles.
+inline constexpr std::string_view profile_not_agreed = "fabric_profile=on sets nothing: the nodes have not agreed";
+bool asks_for_profile(const Settings& settings);
+
 /// Returns the ranks of each node in node and pod layout, counted in `order` (OrderChosen). Empty in rank layout, and
 /// when a node has no GPU to count by.
 std::vector<RankShare> share_ranks(std::span<const NodeReport> reports, Layout layout,

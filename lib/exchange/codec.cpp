@@ -144,7 +144,7 @@ void fields(auto& f, Is<NodeReport> auto& m) {
          "active_ports", m.active_ports, "fabric", m.fabric, "ports", m.ports, "addresses", m.addresses, "plan_head",
          m.plan_head, "plan_head_is_given", m.plan_head_is_given, "plan_head_why", m.plan_head_why, "block", m.block,
          "listener", m.listener, "warnings", m.warnings, "topology_address", m.topology_address, "topology_pattern",
-         m.topology_pattern, "mpi", m.mpi, "keeps_order", m.keeps_order);
+         m.topology_pattern, "mpi", m.mpi, "keeps_order", m.keeps_order, "fabric_profile", m.fabric_profile);
 }
 
 void fields(auto& f, Is<Reached> auto& m) {
@@ -180,7 +180,7 @@ void fields(auto& f, Is<Agreement> auto& m) {
     f("layout", m.layout, Layout::Pod);
     f.check(m.layout != Layout::Auto);
     each(f, "alone", m.alone, "ranks", m.ranks, "left_out", m.left_out, "strict_fault", m.strict_fault, "order",
-         m.order);
+         m.order, "fabric_profile", m.fabric_profile);
 }
 
 void fields(auto& f, Is<Disagreement> auto& m) {

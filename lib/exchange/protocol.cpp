@@ -288,6 +288,9 @@ void ExchangeRounds::answer_alone(const std::string& why) {
     if (asks_for_order(settings_)) {
         report_(order_not_agreed);
     }
+    if (asks_for_profile(settings_)) {
+        report_(profile_not_agreed);
+    }
     late_answer_ = share(disagreement(why));
     for (const auto& node : nodes_) {
         if (!node.lost) {

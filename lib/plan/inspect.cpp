@@ -2,6 +2,7 @@
 #include "lib/plan/inspect.h"
 
 #include "lib/base/format.h"
+#include "lib/base/lists.h"
 #include "lib/net/message.h"
 #include "lib/plan/nccl_variables.h"
 #include "lib/plan/port_block.h"
@@ -53,10 +54,21 @@ void fields(auto& f, Is<Program> auto& m) {
     f("script", raw(m.script), max_text);
 }
 
+constexpr std::size_t max_entries = 10'000;
+
 void fields(auto& f, Is<UsersFiles> auto& m) {
-    constexpr std::size_t max_entries = 10'000;
     f("entries", m.entries, max_entries);
     f("program", m.program);
+}
+
+/// Files that are not there.
+struct MissingFiles {
+    static constexpr std::string_view message_name = "missing";
+    std::vector<std::string> paths;
+};
+
+void fields(auto& f, Is<MissingFiles> auto& m) {
+    f("paths", raw(m.paths), max_entries, max_text);
 }
 
 namespace {
@@ -123,6 +135,11 @@ void read_users_files(const SysRoot& root, NodeFacts& facts, std::chrono::millis
     }
 }
 
+/// Returns true if the value is the path of a file.
+bool names_file(const ProfileValue& value) {
+    return value.value.starts_with('/');
+}
+
 } // namespace
 
 NcclConf inspect_nccl_conf(const SysRoot& root, const Environment& environment) {
@@ -145,6 +162,30 @@ void inspect_files(const SysRoot& root, NodeFacts& facts, std::chrono::milliseco
     }
     std::ranges::copy(problems, std::back_inserter(facts.fabric.problems));
     facts.ephemeral_ports = read_ephemeral_range(root);
+}
+
+void inspect_profile(const SysRoot& root, NodeFacts& facts, const Settings& settings,
+                     std::chrono::milliseconds timeout) {
+    auto profiles = read_fabric_profiles(root);
+    facts.profile_faults = std::move(profiles.faults);
+    facts.profile = find_fabric_profile(profiles, facts.fabric, choose_fabric(facts.fabric, settings));
+    if (!facts.profile || std::ranges::none_of(facts.profile->profile.values, names_file)) {
+        return;
+    }
+    auto& values = facts.profile->profile.values;
+    const std::function<MissingFiles()> look = [&] {
+        MissingFiles missing;
+        for (const auto& value : values) {
+            if (names_file(value) && !root.exists(value.value)) {
+                missing.paths.push_back(value.value);
+            }
+        }
+        return missing;
+    };
+    const auto missing = call(look, timeout, std::array{root.descriptor()});
+    for (auto& value : values) {
+        value.absent = names_file(value) && (!missing || contains(missing->paths, value.value));
+    }
 }
 
 void resolve_head(NodeFacts& facts, const Settings& settings, std::chrono::milliseconds timeout) {
@@ -174,7 +215,7 @@ Result<NodeFacts> inspect_node(const Settings& settings, const Environment& envi
     facts.program = classify_program(facts.step.program, environment);
     inspect_files(*root, facts, timeout, settings.gid ? GidTables::Whole : tables, directory);
     if (settings.fabric_profile) {
-        facts.profiles = read_fabric_profiles(*root);
+        inspect_profile(*root, facts, settings, timeout);
     }
     facts.visible_gpus = find_visible_gpus(environment, [&facts] { return facts.fabric.count_gpus(); });
     facts.allowed_cpus = count_allowed_cpus();

@@ -43,7 +43,8 @@ struct NodeFacts {
     Program program;
     Fabric fabric;
     NcclConf nccl_conf;
-    FabricProfiles profiles; ///< not read where they only advise, but by `explain`
+    std::optional<FoundProfile> profile;     ///< of this machine; not read where it only advises, but by `explain`
+    std::vector<std::string> profile_faults; ///< FabricProfiles::faults
     std::optional<PortRange> ephemeral_ports;
     VisibleGpus visible_gpus;
     unsigned allowed_cpus = 1;         ///< CPUs of this process's affinity mask
@@ -70,6 +71,11 @@ void resolve_head(NodeFacts& facts, const Settings& settings,
 /// and starts, of this machine whatever the root is, which decide `facts.program`.
 void inspect_files(const SysRoot& root, NodeFacts& facts, std::chrono::milliseconds timeout,
                    GidTables tables = GidTables::Whole, const std::string& directory = {});
+
+/// Finds the fabric profile of facts.fabric, and which of its files this node lacks. Waits for a file, which may be on
+/// a dead network file system, at most `timeout`, if that is above 0; it then counts as absent.
+void inspect_profile(const SysRoot& root, NodeFacts& facts, const Settings& settings,
+                     std::chrono::milliseconds timeout);
 
 /// Reads NCCL's configuration files of this process's user. Waits as long as the home directory and passwd do.
 NcclConf inspect_nccl_conf(const SysRoot& root, const Environment& environment);

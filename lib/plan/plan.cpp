@@ -94,18 +94,27 @@ void judge_node_limits(Plan& plan, const NodeFacts& facts, const Settings& setti
     append(plan.notes, judge_limits({{}, facts.limits.open_files, facts.limits.shm_mib}, false, ranks));
 }
 
-} // namespace
-
-void take_profile(Plan& plan, const NodeFacts& facts, const Settings& settings) {
-    plan.profile = plan_profile(facts, plan.fabric, settings);
-    for (const auto& fault : facts.profiles.faults) {
-        if (settings.fabric_profile && !settings.strict) {
-            plan.warnings.push_back(fault.substr(0, fault.find('\n')));
-        } else {
+/// All nodes of a step set what their profiles say, or none does: with other queue pairs or another traffic class than
+/// its peers, a node would be worse off than without. A file that is ignored ends no strict step.
+void settle_profile(Plan& plan, const NodeFacts& facts, const Settings& settings, bool agreed) {
+    if (plan.profile) {
+        for (auto& [value, use, why] : plan.profile->values) {
+            if (use == ProfileUse::Set || use == ProfileUse::Withheld) {
+                use = agreed ? ProfileUse::Set : ProfileUse::Withheld;
+                why = agreed ? "fabric_profile=on" : "set only where all nodes of the step have agreed on it";
+            }
+        }
+    }
+    for (const auto& fault : facts.profile_faults) {
+        if (settings.strict) {
             plan.notes.push_back(fault);
+        } else {
+            plan.warnings.push_back(fault.substr(0, fault.find('\n')));
         }
     }
 }
+
+} // namespace
 
 Plan make_plan(const NodeFacts& facts, const Settings& settings) {
     Plan plan;
@@ -122,6 +131,7 @@ Plan make_plan(const NodeFacts& facts, const Settings& settings) {
     plan.users_head = facts.environment.get_users("MASTER_ADDR");
     plan.fabric = choose_fabric(facts.fabric, settings);
     model_effective(facts, settings, plan.fabric);
+    plan.profile = plan_profile(facts, settings);
     plan.port = choose_port(settings, facts.step, facts.environment.get_users("MASTER_PORT"), facts.ephemeral_ports);
     return complete_plan(std::move(plan), facts, settings, {});
 }
@@ -147,7 +157,7 @@ Plan complete_plan(Plan own, const NodeFacts& facts, const Settings& settings, c
     plan.sockets = towards_head.value_or(sockets);
     plan.meets_anywhere = !towards_head || (!plan.users_head && facts.step.node_count == 1);
     collect_warnings(plan, facts, settings, sockets, agreement.has_value());
-    take_profile(plan, facts, settings);
+    settle_profile(plan, facts, settings, agreement ? agreement->fabric_profile : facts.step.node_count == 1);
     plan.variables = plan_variables(plan, facts, settings, coordination.unequal_gpus);
     judge_node_limits(plan, facts, settings);
     return plan;

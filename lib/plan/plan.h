@@ -64,6 +64,7 @@ struct Agreement {
     std::vector<std::string> left_out{};       ///< ports that this node must not use: "mlx5_3:1"
     std::optional<std::string> strict_fault{}; ///< why strict forbids the step to run
     std::optional<NodeOrder> order{};          ///< absent: Slurm's
+    bool fabric_profile = false;               ///< the fabric profiles of all nodes set the same: they are to set it
 };
 
 /// What becomes of a value of the machine's profile.
@@ -72,9 +73,10 @@ enum class ProfileUse {
     Advised,    ///< only shown: fabric_profile is off
     Kept,       ///< the user, NCCL's files or the site set that variable
     Impossible, ///< this node lacks the file that the value names
+    Withheld,   ///< the nodes of the step have not agreed on it
 };
 
-/// "set", "advised", "kept", "impossible".
+/// "set", "advised", "kept", "impossible", "withheld".
 std::string_view name_of(ProfileUse use);
 
 struct ProfileDecision {
@@ -91,9 +93,15 @@ struct PlannedProfile {
     std::vector<ProfileDecision> values;
 };
 
-/// Decides about each value of the profile that is for this machine; nullopt if there is none.
-std::optional<PlannedProfile> plan_profile(const NodeFacts& facts, const FabricChoice& choice,
-                                           const Settings& settings);
+/// Decides about each value of facts.profile, as if this node were alone; nullopt if there is none.
+std::optional<PlannedProfile> plan_profile(const NodeFacts& facts, const Settings& settings);
+
+/// What a node tells the others if it sets nothing.
+inline constexpr std::string_view no_profile_values = "no value of a fabric profile";
+
+/// Returns what the profile sets if all nodes of the step have the same: "5 values of oci-h100.conf:3fa9c1d2", which is
+/// another text if one of the values is another.
+std::string profile_to_agree(const std::optional<PlannedProfile>& profile);
 
 /// The decisions that all tasks of a node share.
 struct Plan {
@@ -135,10 +143,6 @@ struct Coordination {
 
 /// Plans this node on its own.
 Plan make_plan(const NodeFacts& facts, const Settings& settings);
-
-/// Decides what becomes of facts.profiles. A file of them that cannot be read ends no strict step, and is a note where
-/// profiles only advise.
-void take_profile(Plan& plan, const NodeFacts& facts, const Settings& settings);
 
 /// Completes `own`, a plan by make_plan(): what the nodes agreed on, and the ports that are held, replace the node's
 /// own decisions. Of `facts` only the head may have changed since. The ports are chosen again only if the agreement

@@ -17,7 +17,8 @@ ProfileDecision decide(const ProfileValue& value, const NodeFacts& facts, const 
         return {value, ProfileUse::Kept,
                 by_user ? "set in the environment" : format_text("set in {}", file->second.file)};
     }
-    if (const auto sites = settings.given.find(value.name); sites != settings.given.end()) {
+    // The site's values of these variables count with tuning=on alone.
+    if (const auto sites = settings.given.find(value.name); settings.tuning && sites != settings.given.end()) {
         return {value, ProfileUse::Kept, format_text("{} in {}", sites->second.text, sites->second.place)};
     }
     if (value.absent) {
@@ -30,21 +31,33 @@ ProfileDecision decide(const ProfileValue& value, const NodeFacts& facts, const 
 } // namespace
 
 std::string_view name_of(ProfileUse use) {
-    constexpr std::array<std::string_view, 4> names = {"set", "advised", "kept", "impossible"};
+    constexpr std::array<std::string_view, 5> names = {"set", "advised", "kept", "impossible", "withheld"};
     return names.at(static_cast<std::size_t>(use));
 }
 
-std::optional<PlannedProfile> plan_profile(const NodeFacts& facts, const FabricChoice& choice,
-                                           const Settings& settings) {
-    const auto found = find_fabric_profile(facts.profiles, facts.fabric, choice);
-    if (!found) {
+std::optional<PlannedProfile> plan_profile(const NodeFacts& facts, const Settings& settings) {
+    if (!facts.profile) {
         return std::nullopt;
     }
-    PlannedProfile planned{found->profile.file, found->machine, found->profile.note, {}};
-    for (const auto& value : found->profile.values) {
+    const auto& [profile, machine] = *facts.profile;
+    PlannedProfile planned{profile.file, machine, profile.note, {}};
+    for (const auto& value : profile.values) {
         planned.values.push_back(decide(value, facts, settings));
     }
     return planned;
+}
+
+std::string profile_to_agree(const std::optional<PlannedProfile>& profile) {
+    std::size_t count = 0;
+    std::string all;
+    for (const auto& [value, use, why] : profile ? profile->values : std::vector<ProfileDecision>()) {
+        if (use == ProfileUse::Set || use == ProfileUse::Withheld) {
+            ++count;
+            all += format_text("{}={}\n", value.name, value.value);
+        }
+    }
+    return count == 0 ? std::string(no_profile_values)
+                      : format_text("{} of {}", format_count(count, "value"), marker_entry(profile->file, all));
 }
 
 } // namespace rdma_nccl

@@ -2,6 +2,7 @@
 #include "tools/explain/explain.h"
 
 #include "lib/base/format.h"
+#include "lib/base/lists.h"
 #include "lib/base/text.h"
 #include "lib/fabric/readers.h"
 #include "lib/slurm/step_processes.h"
@@ -181,11 +182,12 @@ public:
         if (!path.is_absolute() || path.lexically_normal() != path) {
             return true; // has "..": this program reads no such path
         }
+        const bool of_profiles = path.parent_path() == profiles_directory;
         if (source_ == "/" && path.string().starts_with("/proc/")) { // its links belong to this process
-            return copy_leaf(path);
+            return copy_leaf(path, of_profiles);
         }
         return copy_way(path.relative_path(), "/", most_links).and_then([&](const Way& real) {
-            return real ? copy_leaf(*real) : Result<bool>(true);
+            return real ? copy_leaf(*real, of_profiles) : Result<bool>(true);
         });
     }
     [[nodiscard]] std::size_t files() const { return files_; }
@@ -227,14 +229,15 @@ private:
         return Way(real);
     }
 
-    Result<bool> copy_leaf(const fs::path& path) {
+    /// `of_profiles`: the folder of the site's fabric profiles names it, be it a link to somewhere else.
+    Result<bool> copy_leaf(const fs::path& path, bool of_profiles) {
         std::error_code error;
         const auto type = fs::status(from(path), error).type();
         if (type == fs::file_type::directory) {
             return copy_names(path);
         }
         if (type == fs::file_type::regular) {
-            return copy_file(path);
+            return copy_file(path, of_profiles);
         }
         if (type == fs::file_type::character || type == fs::file_type::block) {
             return target_.write_file(at(path), "");
@@ -266,16 +269,16 @@ private:
         return done;
     }
 
-    Result<bool> copy_file(const fs::path& path) {
+    Result<bool> copy_file(const fs::path& path, bool of_profiles) {
         const auto text = root_.read(path.string(), largest_file);
         if (!text) {
             return target_.replace_by_directory(at(path)); // a directory cannot be read either
         }
         const std::string name = path.string();
-        const bool foreign =
-            !name.starts_with("/sys/") && !name.starts_with("/proc/") && !name.starts_with(profiles_directory);
+        const bool whole = name.starts_with("/sys/") || name.starts_with("/proc/") ||
+                           (of_profiles && parse_fabric_profile(*text, name)); // a link may lead to anything
         ++files_;
-        return target_.write_file(at(path), foreign ? only_nccl_lines(*text) : *text + "\n");
+        return target_.write_file(at(path), whole ? *text + "\n" : only_nccl_lines(*text));
     }
 
     const SysRoot& root_;
@@ -358,7 +361,7 @@ Result<std::size_t> save_bundle(const std::string& directory, const NodePlan& no
     inspect_files(*root, facts, usual_timeout);
     (void)host_name_of(*root);
     (void)read_sysfs_topology(*root);
-    (void)read_fabric_profiles(*root);
+    inspect_profile(*root, facts, node.settings, std::chrono::milliseconds(0));
     auto files = copy_accessed(*root, AccessLog(*log), *target);
     if (const auto own = files ? write_own_files(*target, node, site_file, host) : tl::unexpected(files.error());
         !own) {
@@ -476,8 +479,9 @@ Result<int> run_explain(const ExplainOptions& options) {
         return tl::unexpected(node.error());
     }
     if (!settings->fabric_profile) { // advice takes no time of a step's start
-        node->facts.profiles = read_fabric_profiles(*root);
-        take_profile(node->plan, node->facts, *settings);
+        inspect_profile(*root, node->facts, *settings, usual_timeout);
+        node->plan.profile = plan_profile(node->facts, *settings);
+        append(node->plan.notes, node->facts.profile_faults);
     }
     const std::string host = host_name_of(*root);
     if (options.save.empty()) {

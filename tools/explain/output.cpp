@@ -421,7 +421,7 @@ static void fields(auto& f, Row<Variable> /*row*/) {
 static void fields(auto& f, Row<ProfileDecision> /*row*/) {
     f("name", "", [](const ProfileDecision& d) { return d.value.name; });
     f("value", "", [](const ProfileDecision& d) { return d.value.value; });
-    f("use", "set, advised, kept or impossible", [](const ProfileDecision& d) { return name_of(d.use); });
+    f("use", "set, advised, kept, impossible or withheld", [](const ProfileDecision& d) { return name_of(d.use); });
     f("why", "of use, in words", &ProfileDecision::why);
     f("reason", "of the value", [](const ProfileDecision& d) { return d.value.why; });
     f("source", "its public source", [](const ProfileDecision& d) { return d.value.source; });
@@ -488,7 +488,7 @@ Json explain_json(const NodePlan& node, const std::string& host) {
         {"step", step_json(node)},
         {"fabric", {{"hcas", gids.at("hcas")}, {"netdevs", netdevs_json(fabric)}, {"gpus", report_json(fabric.gpus)}}},
         {"decisions", report_json(decisions_of(node, true))},
-        {"profile", report_json(node.plan.profile)},
+        {"fabric_profile", report_json(node.plan.profile)},
         {"places", placement_json(node)},
         {"variables", report_json(node.variables)},
         {"warnings", node.plan.warnings},

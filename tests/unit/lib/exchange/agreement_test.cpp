@@ -724,6 +724,34 @@ TEST(ExchangeAgreement, TasksThatMeetNobodyHaveNoRanksInCommon) {
                                "2 HCA ports (mlx5_0, mlx5_1), GID index 3");
 }
 
+TEST(ExchangeAgreement, AFabricProfileIsOfAllNodesOrOfNone) {
+    const auto outcome = [](const Texts& profiles) {
+        auto reports = fabric_reports(static_cast<unsigned>(profiles.size()));
+        for (std::size_t i = 0; i < profiles.size(); ++i) {
+            reports[i].fabric_profile = profiles[i];
+        }
+        Settings settings;
+        settings.strict = true;
+        return agree(reports, {}, std::vector<ReachResult>(profiles.size()), settings);
+    };
+    const std::string usual = "5 values of oci-h100.conf:3fa9c1d2";
+    const std::string none(no_profile_values);
+    for (const auto& agreement : outcome({usual, usual, usual}).agreements) {
+        EXPECT_TRUE(agreement.fabric_profile);
+    }
+    EXPECT_EQ(lines(outcome({usual, usual}).findings), Texts());
+    EXPECT_EQ(lines(outcome({none, none}).findings), Texts());
+    const std::string cure = ": none is set; rdma-nccl explain --set fabric_profile shows them";
+    for (const auto& other : {none, std::string("5 values of oci-h100.conf:00000000")}) {
+        const auto differ = outcome({usual, usual, other});
+        for (const auto& agreement : differ.agreements) {
+            EXPECT_FALSE(agreement.fabric_profile);
+            EXPECT_FALSE(agreement.strict_fault) << "all nodes do without";
+        }
+        EXPECT_EQ(lines(differ.findings), Texts{"n03: " + other + "; 2 nodes have " + usual + cure});
+    }
+}
+
 TEST(ExchangeAgreement, StrictNamesTheFirstFault) {
     auto reports = fabric_reports(3);
     reports[1].gpus = 4; // is told, and no fault

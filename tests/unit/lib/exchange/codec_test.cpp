@@ -63,6 +63,7 @@ NodeReport full_report() {
     report.topology_pattern = "switch.switch.node";
     report.keeps_order = "RANK was set before";
     report.mpi = "pmix_v4";
+    report.fabric_profile = "5 values of oci-h100.conf:3fa9c1d2";
     report.release = own_release();
     return report;
 }
@@ -94,6 +95,7 @@ void expect_equal(const NodeReport& a, const NodeReport& b) {
     EXPECT_EQ(a.topology_pattern, b.topology_pattern);
     EXPECT_EQ(a.keeps_order, b.keeps_order);
     EXPECT_EQ(a.mpi, b.mpi);
+    EXPECT_EQ(a.fabric_profile, b.fabric_profile);
 }
 
 /// A release before `order` would take its ranks from Slurm beside nodes that have others.
@@ -105,6 +107,7 @@ TEST(ExchangeMessage, ANodeThatDoesNotKnowOrdersKeepsSlurms) {
     const auto& report = std::get<NodeReport>(*message);
     EXPECT_TRUE(is_understood(report.release));
     EXPECT_EQ(report.keeps_order, "its rdma-nccl is too old: upgrade it");
+    EXPECT_EQ(report.fabric_profile, no_profile_values);
 }
 
 TEST(ExchangeMessage, ReportsSurvive) {
@@ -224,6 +227,7 @@ TEST(ExchangeMessage, AgreementsSurvive) {
             agreement.left_out = {"mlx5_3:1", "mlx5_4:2"};
             agreement.strict_fault = "n[02-03]: 7 HCA ports in use";
             agreement.order = NodeOrder{3, 24};
+            agreement.fabric_profile = true;
         }
         const auto again = through(agreement);
         EXPECT_EQ(again.head_node, agreement.head_node);
@@ -236,6 +240,7 @@ TEST(ExchangeMessage, AgreementsSurvive) {
         EXPECT_EQ(again.left_out, agreement.left_out);
         EXPECT_EQ(again.strict_fault, agreement.strict_fault);
         EXPECT_EQ(again.order, agreement.order);
+        EXPECT_EQ(again.fabric_profile, full);
     }
 }
 

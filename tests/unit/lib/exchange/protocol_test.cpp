@@ -407,6 +407,21 @@ TEST_F(ExchangeRoundsTest, SlurmsOrderStaysWithoutAnAgreement) {
     }
 }
 
+TEST_F(ExchangeRoundsTest, NoFabricProfileIsSetWithoutAnAgreement) {
+    for (const auto origin : {Origin::Option, Origin::SiteFile}) {
+        ExchangeStep step;
+        step.node_count = 2;
+        step.settings.fabric_profile = true;
+        step.settings.given["fabric_profile"] = {"on", origin, ""};
+        begin(std::move(step));
+        told_.clear();
+        ASSERT_TRUE(report(0));
+        rounds_->lose(connection(0));
+        const Texts none{"fabric_profile=on sets nothing: the nodes have not agreed"};
+        EXPECT_EQ(Texts(told_.begin() + 1, told_.end()), origin == Origin::Option ? none : Texts());
+    }
+}
+
 TEST_F(ExchangeRoundsTest, ACancelledStepWaitsForNobody) {
     begin(3);
     EXPECT_TRUE(report(0));

@@ -11,6 +11,7 @@
 #include <cstring>
 #include <filesystem>
 #include <gtest/gtest.h>
+#include <memory>
 #include <string>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -69,6 +70,58 @@ TEST(Inspect, ReadsGidTablesAsFarAsThePlanNeeds) {
     EXPECT_EQ(slots(wish), 8U);
     settings.gid = 6;
     EXPECT_EQ(slots({}), 8U);
+}
+
+/// A machine with the RoCE port that fits `fits.conf`, of the site's profiles.
+void add_profiles(Machine& machine) {
+    const std::string folder(profiles_directory);
+    machine.connectx("mlx5_0", "eth0", "10.1.0.5", test::below_root_port("50", "53"));
+    machine.tree().file("/ip-addresses", "eth0 10.1.0.5/24\n").file("/opt/topo.xml", "<system/>");
+    machine.tree()
+        .file(folder + "/bad.conf", "?")
+        .file(folder + "/other.conf", "link = infiniband\nNCCL_TOPO_FILE = /opt/others.xml\n");
+    machine.tree().file(
+        folder + "/fits.conf",
+        "link = ethernet\nNCCL_TOPO_FILE = /opt/topo.xml\nNCCL_GRAPH_FILE = /opt/none.xml\nNCCL_C = opt\n");
+}
+
+TEST(Inspect, TheFilesOfAFabricProfileAreLookedFor) {
+    Machine machine;
+    add_profiles(machine);
+    auto settings = settings_of("fabric_profile");
+    settings.root = machine.tree().path();
+    for (const auto timeout : {without_limit, std::chrono::milliseconds(60s)}) {
+        const auto facts = inspect_node(settings, {}, {}, timeout).value();
+        EXPECT_EQ(facts.profile_faults.size(), 1U);
+        ASSERT_TRUE(facts.profile);
+        const auto& values = facts.profile->profile.values;
+        ASSERT_EQ(values.size(), 3U);
+        EXPECT_FALSE(values[0].absent);
+        EXPECT_TRUE(values[1].absent);
+        EXPECT_FALSE(values[2].absent);
+    }
+}
+
+TEST(Inspect, OfFabricProfilesThatDoNotFitNoFileIsLookedFor) {
+    Machine machine;
+    add_profiles(machine);
+    const auto log = std::make_shared<AccessLog>();
+    const auto root = SysRoot::open(machine.tree().path().string(), log).value();
+    NodeFacts facts;
+    inspect_files(root, facts, without_limit);
+    inspect_profile(root, facts, settings_of("fabric_profile"), without_limit);
+    EXPECT_TRUE(log->contains("/opt/none.xml"));
+    EXPECT_FALSE(log->contains("/opt/others.xml"));
+}
+
+TEST(Inspect, NoFabricProfileIsReadWhereItIsOff) {
+    Machine machine;
+    add_profiles(machine);
+    Settings settings;
+    settings.root = machine.tree().path();
+    const auto facts = inspect_node(settings, {}, {}).value();
+    EXPECT_FALSE(facts.profile);
+    EXPECT_TRUE(facts.profile_faults.empty());
 }
 
 /// The script is of this machine, whatever the root is, and may be written relative to the working directory.

@@ -84,12 +84,22 @@ TEST_F(TreeCopy, OfConfigurationOnlyNcclsLines) {
     EXPECT_EQ(to_.root().read("/etc/nccl.conf").value_or(""), "NCCL_IB_TC=106");
 }
 
+/// Wherever a link leads to; but of what is no profile, as a secret, no more than of other files.
 TEST_F(TreeCopy, OfTheSitesProfilesAllLines) {
-    const std::string file = std::string(profiles_directory) + "/a.conf";
-    from_.file(file, "gpus = 8\nNCCL_IB_TC = 41\n");
-    (void)source().read(file);
+    const std::string folder(profiles_directory);
+    const std::string profile = "gpus = 8\nNCCL_IB_TC = 41";
+    from_.file(folder + "/a.conf", profile + "\n").file("/srv/b", profile + "\n").link(folder + "/b.conf", "/srv/b");
+    from_.file("/root/key", "secret\nNCCL_A=1\n").link(folder + "/c.conf", "/root/key");
+    from_.file(folder + ".old/d.conf", profile + "\n");
+    for (const auto* const name : {"/a.conf", "/b.conf", "/c.conf", ".old/d.conf"}) {
+        EXPECT_TRUE(source().read(folder + name)) << name;
+    }
     (void)copy();
-    EXPECT_EQ(to_.root().read(file).value_or(""), "gpus = 8\nNCCL_IB_TC = 41");
+    EXPECT_EQ(to_.root().read(folder + "/a.conf").value_or(""), profile);
+    EXPECT_TRUE(fs::is_symlink(to_.at(folder + "/b.conf")));
+    EXPECT_EQ(to_.root().read(folder + "/b.conf").value_or(""), profile);
+    EXPECT_EQ(to_.root().read(folder + "/c.conf").value_or(""), "NCCL_A=1");
+    EXPECT_EQ(to_.root().read(folder + ".old/d.conf").value_or(""), "NCCL_IB_TC = 41");
 }
 
 TEST_F(TreeCopy, ADeviceFileBecomesAnEmptyFile) {
