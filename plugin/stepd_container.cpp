@@ -57,6 +57,18 @@ ContainerFaults judge_here(const NodeState& state, const Environment& now, const
     return {std::move(found), judge_image(state, *root, settled, variables)};
 }
 
+/// Lets this container decide about what a fabric profile sets.
+void settle_profile(const NodeState& state, const TaskFacts& task, const Environment& now,
+                    ContainerVariables& settled) {
+    const auto root = SysRoot::open("/");
+    const auto unseen = root ? withdraw_profile(*root, now, settled) : std::vector<std::string>();
+    if (!unseen.empty() && task.rank == 0 && state.settings.verbose > 0) {
+        state.report(format_text("warning: the container lacks files of the fabric profile ({}), which are not set: "
+                                 "mount them at the same place",
+                                 joined(unseen)));
+    }
+}
+
 /// Returns why the task is in no container although the user asked for one: pyxis's task_init comes after ours.
 std::optional<std::string> judge_late_container(const NodeState& state, const SpankHandle& host) {
     if (!state.concerns_rdma() || !host.has_container()) {
@@ -89,10 +101,18 @@ SettledTask settle_task(const NodeState& state, const SpankHandle& host, const T
         if (fault && task.rank == 0 && state.settings.verbose > 0) {
             state.report("warning: " + *fault);
         }
-        // A variable alone does not prove that the image comes later.
-        return {std::move(variables), host.has_container_option() ? std::move(fault) : std::nullopt};
+        if (!host.has_container_option()) { // a variable alone does not prove that the image comes later
+            return {std::move(variables), std::nullopt};
+        }
+        for (auto& variable : variables) {
+            if (variable.source == profile_source && variable.action == VariableAction::Set) { // up to the image
+                variable.action = VariableAction::Unset;
+            }
+        }
+        return {std::move(variables), std::move(fault)};
     }
     auto settled = settle_in_container(std::move(variables), state.facts.environment, now);
+    settle_profile(state, task, now, settled);
     const bool first = task.local_rank == 0;
     std::optional<std::string> fault;
     if (state.concerns_rdma() && (first || state.settings.strict)) {

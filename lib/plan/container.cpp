@@ -41,7 +41,7 @@ ContainerVariables settle_in_container(std::vector<Variable> planned, const Envi
         } else if (variable.action == VariableAction::Leave && image) {
             variable.action = VariableAction::Unset;
         }
-        if (image && variable.source == profile_source) {
+        if (image && *image != variable.value && variable.source == profile_source) {
             variable.value = *image;
             variable.source = "image";
             variable.why = "set there, kept";

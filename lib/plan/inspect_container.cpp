@@ -60,6 +60,31 @@ std::string assignment(std::string_view name, std::string_view value) {
 
 } // namespace
 
+std::vector<std::string> withdraw_profile(const SysRoot& root, const Environment& now, ContainerVariables& settled) {
+    std::vector<std::string> unseen;
+    std::optional<NcclConf> files;
+    for (auto& variable : settled.variables) {
+        if (variable.source != profile_source || variable.action != VariableAction::Set) {
+            continue;
+        }
+        if (!files) {
+            files = read_nccl_conf(root, now, now.get("HOME").value_or(""));
+        }
+        const auto image = files->find(variable.name);
+        if (image != files->end()) {
+            settled.notes.push_back(format_text("{} of the container's {} stays: the fabric profile gives way",
+                                                assignment(variable.name, image->second.value), image->second.file));
+        } else if (variable.value.starts_with('/') && !root.exists(variable.value)) {
+            unseen.push_back(assignment(variable.name, variable.value));
+        } else {
+            continue;
+        }
+        variable = {std::move(variable.name), "", std::string(profile_source), "the container decides",
+                    VariableAction::Unset};
+    }
+    return unseen;
+}
+
 std::optional<std::vector<std::string>> verbs_providers(const SysRoot& root, const std::string& libibverbs) {
     constexpr std::string_view prefix = "lib";
     constexpr std::string_view suffix = "-rdmav"; // libmlx5-rdmav34.so

@@ -103,6 +103,17 @@ protected:
         slurm.step.environment["SLURM_STEP_TASKS_PER_NODE"] = "1(x2)";
     }
 
+    void make_one_node() {
+        slurm.step.nodes = {"n01"};
+        slurm.step.node_count = 1;
+        slurm.step.task_count = 2;
+        slurm.step.layout = {0, 0};
+        slurm.step.environment["SLURM_STEP_NODELIST"] = "n01";
+        slurm.step.environment["SLURM_STEP_NUM_NODES"] = "1";
+        slurm.step.environment["SLURM_STEP_NUM_TASKS"] = "2";
+        slurm.step.environment["SLURM_STEP_TASKS_PER_NODE"] = "2";
+    }
+
     [[nodiscard]] std::string value(std::size_t task, const std::string& name) const {
         const auto& environment = slurm.tasks().at(task).environment;
         const auto found = environment.find(name);
@@ -350,6 +361,7 @@ TEST_F(PluginTest, AFabricProfileReachesTheTasksOnlyWhenItIsOn) {
     const std::string folder(profiles_directory);
     tree.file(folder + "/ours.conf", "link = ethernet\nNCCL_IB_TC = 41 # ours\nNCCL_IB_SL = 3\n");
     slurm.step.environment["NCCL_IB_SL"] = "5";
+    make_one_node();
     run(bare);
     EXPECT_EQ(value(0, "NCCL_IB_TC"), "(unset)");
     run("fabric_profile");
@@ -357,6 +369,20 @@ TEST_F(PluginTest, AFabricProfileReachesTheTasksOnlyWhenItIsOn) {
     EXPECT_EQ(value(1, "NCCL_IB_TC"), "41");
     EXPECT_EQ(value(0, "NCCL_IB_SL"), "5");
     EXPECT_EQ(value(0, "NCCL_IB_TIMEOUT"), "22");
+    slurm.options_of_others = {"container-image"}; // whose files cannot be judged yet
+    run("fabric_profile");
+    EXPECT_EQ(value(0, "NCCL_IB_TC"), "(unset)");
+}
+
+TEST_F(PluginTest, OfSeveralNodesThatDoNotAgreeNoneSetsAFabricProfile) {
+    const std::string folder(profiles_directory);
+    const std::string none = "fabric_profile=on sets nothing: the nodes have not agreed";
+    tree.file(folder + "/ours.conf", "link = ethernet\nNCCL_IB_TC = 41\n");
+    run(bare);
+    EXPECT_FALSE(said(none)) << slurm.messages();
+    run("fabric_profile");
+    EXPECT_TRUE(said(none)) << slurm.messages();
+    EXPECT_EQ(value(0, "NCCL_IB_TC"), "(unset)");
 }
 
 TEST_F(PluginTest, ABadFabricProfileIsOneWarningAndEndsNoStep) {
@@ -910,6 +936,7 @@ protected:
     }
 
     std::string others_pattern = "block.node";
+    std::string others_profile = std::string(no_profile_values);
     std::string told;
 
 private:
@@ -923,6 +950,7 @@ private:
         report.topology_address = (node == 2 || node == 0 ? "b1." : "b2.") + report.node;
         report.topology_pattern = others_pattern;
         report.keeps_order = "";
+        report.fabric_profile = others_profile;
         auto client = ExchangeClient::connect(endpoint, key, most_from_server, deadline, deadline);
         ASSERT_TRUE(client) << client.error().message;
         const auto answer = client->agree(report, std::nullopt, deadline);
@@ -940,6 +968,23 @@ TEST_F(NodeOrderTest, RanksGoByBlock) {
     EXPECT_NE(told.find("order=topology: a ring of nodes leaves its switches or blocks 2 times, not 4"),
               std::string::npos)
         << told;
+}
+
+/// srun tells what differs, and what the node itself would set.
+TEST_F(NodeOrderTest, AFabricProfileIsSetIfAllNodesHaveTheSame) {
+    tree.file(std::string(profiles_directory) + "/ours.conf", "link = ethernet\nNCCL_IB_TC = 41\nNCCL_IB_SL = 3\n");
+    (void)ranks("fabric_profile");
+    EXPECT_EQ(value(0, "NCCL_IB_TC"), "(unset)");
+    const std::string before = "n02: ";
+    const std::string behind = "; 3 nodes have no value of a fabric profile: none is set";
+    const auto start = told.find(before + "2 values of ");
+    const auto end = told.find(behind);
+    ASSERT_TRUE(start != std::string::npos && end != std::string::npos) << told;
+    others_profile = told.substr(start + before.size(), end - start - before.size());
+    (void)ranks("fabric_profile");
+    EXPECT_EQ(told.find("fabric profile"), std::string::npos) << told;
+    EXPECT_EQ(value(0, "NCCL_IB_TC"), "41");
+    EXPECT_EQ(value(1, "NCCL_IB_SL"), "3");
 }
 
 TEST_F(NodeOrderTest, ANodeThatSlurmDoesNotPlaceIsInNoOthersBlock) {

@@ -4,6 +4,7 @@
 #include "lib/plan/plan.h"
 #include "lib/settings/parse.h"
 #include "tests/unit/fabric_values.h"
+#include "tests/unit/tree.h"
 
 #include <gtest/gtest.h>
 
@@ -13,7 +14,7 @@ namespace {
 NodeFacts facts_with(const std::string& lines) {
     NodeFacts facts;
     test::add_roce(facts.fabric, "mlx5_0", "eth1", "10.1.0.5");
-    facts.profiles.list = {parse_fabric_profile("link = ethernet\n" + lines, "p.conf").value()};
+    facts.profile = FoundProfile{parse_fabric_profile("link = ethernet\n" + lines, "p.conf").value(), "link ethernet"};
     return facts;
 }
 
@@ -71,6 +72,54 @@ TEST(ProfilePlan, IsWeakerThanUserFileAndSite) {
     EXPECT_EQ(use(plan, 2), "kept: 19 in site.conf:1");
 }
 
+TEST(ProfilePlan, TheSitesValuesCountWithTuningAlone) {
+    const auto facts = facts_with("NCCL_IB_TIMEOUT = 20\n");
+    const auto plan = make_plan(facts, settings_of("fabric_profile,tuning=off", "NCCL_IB_TIMEOUT = 19\n"));
+    EXPECT_EQ(use(plan), "set: fabric_profile=on");
+    EXPECT_EQ(text(plan, "NCCL_IB_TIMEOUT"), "NCCL_IB_TIMEOUT=20 [fabric profile]");
+}
+
+TEST(ProfilePlan, OfSeveralNodesAllSetItOrNone) {
+    auto facts = facts_with("NCCL_IB_QPS_PER_CONNECTION = 1\n");
+    facts.step.node_count = 2;
+    const auto settings = settings_of("fabric_profile");
+    const auto alone = make_plan(facts, settings);
+    EXPECT_EQ(use(alone), "withheld: set only where all nodes of the step have agreed on it");
+    EXPECT_EQ(text(alone, "NCCL_IB_QPS_PER_CONNECTION"), "NCCL_IB_QPS_PER_CONNECTION=8 [default]");
+    Coordination coordination;
+    coordination.agreement = Agreement{.head_node = "n01", .head = std::nullopt, .head_why = ""};
+    EXPECT_EQ(text(complete_plan(alone, facts, settings, coordination), "NCCL_IB_QPS_PER_CONNECTION"),
+              "NCCL_IB_QPS_PER_CONNECTION=8 [default]")
+        << "an srun that does not know profiles";
+    coordination.agreement->fabric_profile = true;
+    coordination.agreement->left_out = {"mlx5_0:1"}; // the port by which the profile was found
+    const auto agreed = complete_plan(alone, facts, settings, coordination);
+    EXPECT_EQ(use(agreed), "set: fabric_profile=on");
+    EXPECT_EQ(text(agreed, "NCCL_IB_QPS_PER_CONNECTION"), "NCCL_IB_QPS_PER_CONNECTION=1 [fabric profile]");
+}
+
+TEST(ProfilePlan, NodesTellWhatTheyWouldSet) {
+    const auto told = [](NodeFacts facts, const std::string& option = "fabric_profile") {
+        facts.step.node_count = 2;
+        return profile_to_agree(make_plan(facts, settings_of(option)).profile);
+    };
+    const std::string lines = "NCCL_IB_TC = 41\nNCCL_IB_SL = 0\n";
+    const auto usual = told(facts_with(lines));
+    EXPECT_TRUE(usual.starts_with("2 values of p.conf:")) << usual;
+    EXPECT_EQ(told(facts_with(lines)), usual);
+    EXPECT_NE(told(facts_with("NCCL_IB_TC = 41\nNCCL_IB_SL = 1\n")), usual);
+    EXPECT_NE(told(facts_with("NCCL_IB_TC = 41\nNCCL_IB_PKEY = 0\n")), usual);
+    auto other = facts_with(lines);
+    other.profile->profile.file = "q.conf";
+    EXPECT_NE(told(other), usual);
+    other = facts_with(lines);
+    other.nccl_conf.emplace("NCCL_IB_SL", NcclConfValue{"3", "/etc/nccl.conf"});
+    EXPECT_TRUE(told(other).starts_with("1 value of p.conf:")) << told(other);
+    EXPECT_EQ(told(NodeFacts()), no_profile_values);
+    EXPECT_EQ(told(facts_with("")), no_profile_values) << "a note alone";
+    EXPECT_EQ(told(facts_with(lines), ""), no_profile_values) << "only advice";
+}
+
 TEST(ProfilePlan, ANestedStepReplacesOurs) {
     auto facts = facts_with("NCCL_IB_TC = 41\n");
     const std::vector<std::string> entries = {
@@ -85,33 +134,23 @@ TEST(ProfilePlan, ANestedStepReplacesOurs) {
 
 TEST(ProfilePlan, AFileThatIsNotThereIsNotNamed) {
     auto facts = facts_with("NCCL_TOPO_FILE = /opt/topo.xml\n");
-    facts.profiles.list[0].values[0].absent = true;
+    facts.profile->profile.values[0].absent = true;
     const auto plan = make_plan(facts, settings_of("fabric_profile"));
     EXPECT_EQ(text(plan, "NCCL_TOPO_FILE"), "");
     EXPECT_EQ(use(plan), "impossible: this node has no such file");
 }
 
-TEST(ProfilePlan, OfAnotherMachineIsNotThere) {
-    auto facts = facts_with("NCCL_IB_TC = 41\n");
-    facts.profiles.list[0].machine["gpus"] = {"8"};
-    const auto plan = make_plan(facts, settings_of("fabric_profile"));
-    EXPECT_FALSE(plan.profile);
-    EXPECT_EQ(text(plan, "NCCL_IB_TC"), "");
-}
-
-/// Each is one line, and none ends a strict step.
-TEST(ProfilePlan, AFaultIsAWarningOnlyWhereProfilesCount) {
+/// It is one line.
+TEST(ProfilePlan, AFaultIsAWarningThatEndsNoStrictStep) {
     auto facts = facts_with("");
     const std::string line = "b.conf:1: unknown key \"x\"; file ignored";
-    facts.profiles.faults = {line + "\n    x = 1\n    ^"};
-    const auto on = make_plan(facts, settings_of("fabric_profile"));
-    EXPECT_TRUE(contains(on.warnings, line));
-    EXPECT_FALSE(contains(on.notes, facts.profiles.faults[0]));
-    for (const auto* const option : {"", "fabric_profile,strict"}) {
-        const auto plan = make_plan(facts, settings_of(option));
-        EXPECT_FALSE(contains(plan.warnings, line)) << option;
-        EXPECT_TRUE(contains(plan.notes, facts.profiles.faults[0])) << option;
-    }
+    facts.profile_faults = {line + "\n    x = 1\n    ^"};
+    const auto usual = make_plan(facts, settings_of("fabric_profile"));
+    EXPECT_TRUE(contains(usual.warnings, line));
+    EXPECT_FALSE(contains(usual.notes, facts.profile_faults[0]));
+    const auto strict = make_plan(facts, settings_of("fabric_profile,strict"));
+    EXPECT_FALSE(contains(strict.warnings, line));
+    EXPECT_TRUE(contains(strict.notes, facts.profile_faults[0]));
 }
 
 TEST(ProfilePlan, GivesWayToTheImageOfAContainer) {
@@ -123,6 +162,34 @@ TEST(ProfilePlan, GivesWayToTheImageOfAContainer) {
     EXPECT_EQ(settled.variables.front().value, "106");
     EXPECT_EQ(settled.variables.front().action, VariableAction::Restore) << "not ours";
     EXPECT_TRUE(settled.notes.empty());
+    image.set("NCCL_IB_TC", "41"); // what user_init has set, seen in the container
+    EXPECT_EQ(settle_in_container({ours}, {}, image).variables.front().source, profile_source);
+}
+
+TEST(ProfilePlan, GivesWayToTheFilesOfAContainer) {
+    const auto variable = [](const char* name, const char* value, std::string_view source) {
+        return Variable{name, value, std::string(source), "", VariableAction::Set};
+    };
+    test::Tree tree;
+    tree.file("/etc/nccl.conf", "NCCL_IB_TC=106\nNCCL_IB_TIMEOUT=20\n").file("/opt/seen.xml", "");
+    ContainerVariables settled;
+    settled.variables = {variable("NCCL_IB_TC", "41", profile_source), variable("NCCL_IB_SL", "0", profile_source),
+                         variable("NCCL_IB_TIMEOUT", "22", "default"),
+                         variable("NCCL_TOPO_FILE", "/opt/seen.xml", profile_source),
+                         variable("NCCL_GRAPH_FILE", "/opt/unseen.xml", profile_source)};
+    const auto unseen = withdraw_profile(tree.root(), {}, settled);
+    EXPECT_EQ(unseen, std::vector<std::string>{"NCCL_GRAPH_FILE=/opt/unseen.xml"});
+    EXPECT_EQ(settled.notes, std::vector<std::string>{"NCCL_IB_TC=106 of the container's /etc/nccl.conf stays: the "
+                                                      "fabric profile gives way"});
+    Environment task;
+    task.set("NCCL_IB_TC", "41"); // what user_init has set
+    task.set("NCCL_GRAPH_FILE", "/opt/unseen.xml");
+    task = apply_variables(task, settled.variables);
+    EXPECT_FALSE(task.get("NCCL_IB_TC"));
+    EXPECT_FALSE(task.get("NCCL_GRAPH_FILE"));
+    EXPECT_EQ(task.get("NCCL_IB_SL"), "0");
+    EXPECT_EQ(task.get("NCCL_IB_TIMEOUT"), "22");
+    EXPECT_EQ(task.get("NCCL_TOPO_FILE"), "/opt/seen.xml");
 }
 
 } // namespace
