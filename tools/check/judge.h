@@ -69,7 +69,7 @@ GroupJudge judge_changes;  ///< link.flaps, port.errors, port.timeouts
 GroupJudge judge_limits;   ///< memlock, limits.nofile, shm
 GroupJudge judge_gpus;     ///< gpu.*, gdr
 GroupJudge judge_pcie;     ///< pcie.*, pci.acs, iommu
-GroupJudge judge_profile;  ///< profile
+GroupJudge judge_profile;  ///< fabric.profile
 
 /// Does all checks except those that the site ignores.
 Findings judge_node(const Facts& facts, const Expectations& expected);

@@ -47,7 +47,7 @@ constexpr std::array names = {
     CheckName{"pcie.relaxed_ordering", "HCAs may use relaxed ordering"},
     CheckName{"pci.acs", "PCIe switches between GPUs and HCAs do not redirect peer to peer traffic"},
     CheckName{"iommu", "the IOMMU does not translate for GPUs and HCAs"},
-    CheckName{"profile", "the fabric profile of this kind of machine, and files of profiles that are ignored"},
+    CheckName{"fabric.profile", "the fabric profile of this kind of machine, and files of profiles that are ignored"},
 };
 
 } // namespace
