@@ -720,6 +720,37 @@ class Blocks(ExchangeTest):
         self.assertEqual([line.split() for line in output.splitlines()[1:]], [["b1", "2", "n[01,03]"], ["b2", "2", "n[02,04]"]])
 
 
+class FabricProfiles(ExchangeTest):
+    """Two machines of Oracle's shape with H100 GPUs, by their firmware, and one that only has the same hardware."""
+
+    arguments = ["--nodes", "3", "--gpus", "8"]
+    values = ["bash", "-c", "echo $SLURMD_NODENAME ${NCCL_IB_TC-none} ${NCCL_IB_SPLIT_DATA_ON_QPS-none}"]
+
+    def setUp(self):
+        dmi = os.path.join(self.cluster.dir, "root/sys/class/dmi/id")
+        for node in ("n01", "n02"):
+            self.good("bash", "-c", f"mkdir -p {dmi}; echo OracleCloud.com > {dmi}/chassis_asset_tag", node=node, user="root")
+
+    def test_nodes_that_agree_have_its_values(self):
+        output, messages = self.step("srun", "-N2", "--rdma-nccl=fabric_profile=on", *self.values)
+        self.assertEqual(sorted(output.splitlines()), ["n01 41 0", "n02 41 0"])
+        self.assertEqual(len(messages.splitlines()), 1, messages)
+        output, _ = self.step("srun", "-N2", "--rdma-nccl", *self.values)
+        self.assertEqual(sorted(output.splitlines()), ["n01 none none", "n02 none none"])
+        output, _ = self.step("srun", "-N2", "--rdma-nccl=fabric_profile=on", *self.values, NCCL_IB_TC="105")
+        self.assertEqual(sorted(output.splitlines()), ["n01 105 0", "n02 105 0"])
+
+    def test_another_node_in_the_step_takes_them_from_all(self):
+        output, messages = self.step("srun", "-N3", "--rdma-nccl=fabric_profile=on", *self.values)
+        self.assertEqual(sorted(output.splitlines()), ["n01 none none", "n02 none none", "n03 none none"])
+        self.assertRegex(messages, r"(?m)^rdma-nccl: n03: no value of a fabric profile; .*5 values of oci-h100\.conf:\w+: none is set")
+
+    def test_without_the_exchange_nothing_is_agreed(self):
+        output, messages = self.step("srun", "-N2", "--rdma-nccl=fabric_profile=on,exchange=off", *self.values)
+        self.assertEqual(sorted(output.splitlines()), ["n01 none none", "n02 none none"])
+        self.assertIn("fabric_profile=on sets nothing: the nodes have not agreed", messages)
+
+
 class MixedVersions(ExchangeTest):
     """Machines with a plugin or a command whose messages the others do not understand (tests/fake_release)."""
 
