@@ -94,11 +94,14 @@ OrderByPlace order_by_place(std::span<const std::optional<NetworkPlace>> places)
         order, {}, [&](std::size_t node) -> const auto& { return paths[node]; });
     auto before = count_crossings(paths, given);
     auto after = count_crossings(paths, order);
-    return {after == before ? std::move(given) : std::move(order), std::move(before), std::move(after)};
+    return {std::move(order), std::move(before), std::move(after)};
 }
 
 std::string gain_text(const OrderByPlace& ordered) {
     const auto [fewer, former] = std::ranges::mismatch(ordered.after, ordered.before);
+    if (fewer == ordered.after.end()) {
+        return "no longer begins and ends in the same switch or block";
+    }
     return format_text("leaves its switches or blocks {} times, not {}", *fewer, *former);
 }
 

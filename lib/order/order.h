@@ -2,6 +2,7 @@
 // The order of a step's nodes by the network, so that neighbours of a ring share a switch or block.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <optional>
 #include <span>
@@ -34,16 +35,17 @@ struct OrderByPlace {
     Crossings before;               ///< in the order given
     Crossings after;                ///< in `order`: the least of all orders
 
-    [[nodiscard]] bool gains() const { return after != before; }
+    /// False if the order given stays.
+    [[nodiscard]] bool gains() const { return !std::ranges::is_sorted(order); }
 };
 
 /// Puts nodes of a group beside each other, at each depth. Groups come in the order of their first node, and nodes of a
-/// group stay in their order, so the first node stays the first. Nodes without a place are a group of their own. The
-/// order given stays if a ring crosses as seldom in it.
+/// group stay in their order, so the first node stays the first. Nodes without a place are a group of their own. Where
+/// groups consist of segments of one size (sbatch --segment), each part of that size is inside a group, too.
 OrderByPlace order_by_place(std::span<const std::optional<NetworkPlace>> places);
 
-/// Returns what a ring gains at the outermost depth where it gains: "leaves its switches or blocks 2 times, not 4".
-/// Only where it does.
+/// Returns what a ring gains, at the outermost depth where it leaves groups less often: "leaves its switches or blocks
+/// 2 times, not 4". Only if the order given does not stay.
 std::string gain_text(const OrderByPlace& ordered);
 
 } // namespace rdma_nccl

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Where nodes say that they are in the network: SLURM_TOPOLOGY_ADDR, its pattern and the node's name, a node each line.
 // Whatever they say, all nodes have one number each, the first node stays the first, and a ring crosses groups at no
-// depth more often than in the order given, and at some depth less often if that is another.
+// depth more often than in the order given.
 #include "lib/base/text.h"
 #include "lib/order/order.h"
 #include "tests/fuzz/check.h"
@@ -35,7 +35,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     require(sorted == given, "each node once", input);
     require(order.front() == 0, "the first node stays the first", input);
     require(std::ranges::equal(after, before, std::ranges::less_equal()), "nowhere worse than before", input);
-    require((order == given) == (after == before), "another order for a gain alone", input);
+    require(order != given || after == before, "no gain without another order", input);
     std::vector<std::optional<NetworkPlace>> ordered;
     for (const auto node : order) {
         ordered.push_back(places[node]);

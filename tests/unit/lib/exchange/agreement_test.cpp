@@ -636,11 +636,11 @@ TEST(ExchangeOrder, IsToldWhereItMattersToTheUser) {
 }
 
 TEST(ExchangeOrder, StaysWhereARingGainsNothing) {
-    for (const auto& blocks : {Texts{"b1", "b1", "b2"}, Texts{"b1", "b2", "b2", "b1"}}) {
-        const auto chosen = choose_order(in_blocks(blocks), by_topology);
-        EXPECT_TRUE(chosen.order.empty()) << joined(blocks);
-        EXPECT_EQ(chosen.why, "Slurm's stays: a ring leaves switches or blocks as seldom as it can");
-    }
+    const auto chosen = choose_order(in_blocks({"b1", "b1", "b2"}), by_topology);
+    EXPECT_TRUE(chosen.order.empty());
+    EXPECT_EQ(chosen.why, "Slurm's stays: a ring leaves switches or blocks as seldom as it can");
+    EXPECT_EQ(choose_order(in_blocks({"b1", "b2", "b2", "b1"}), by_topology).why,
+              "a ring of nodes no longer begins and ends in the same switch or block");
     EXPECT_EQ(choose_order(in_blocks({"", ""}), by_topology).why,
               "Slurm's stays: SLURM_TOPOLOGY_ADDR names no switch or block");
 }
