@@ -123,8 +123,9 @@ std::optional<std::string> ChildText::finish(Clock::time_point deadline) {
         }
         text.append(bytes.data(), static_cast<std::size_t>(count));
     }
-    constexpr milliseconds to_exit(1000); // all output has been read
-    return child_.finish(to_exit) ? std::optional(std::move(text)) : std::nullopt;
+    constexpr milliseconds to_exit(100); // all output has been read
+    const auto left = std::chrono::duration_cast<milliseconds>(deadline - Clock::now());
+    return child_.finish(std::max(left, to_exit)) ? std::optional(std::move(text)) : std::nullopt;
 }
 
 } // namespace rdma_nccl

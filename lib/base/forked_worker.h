@@ -51,7 +51,8 @@ public:
     static std::optional<ChildText> start(const std::function<std::string()>& work, std::span<const int> keep,
                                           Inherit inherit);
 
-    /// Returns the text, or nullopt when the child failed or did not end before `deadline`; then it is killed.
+    /// Returns the text, or nullopt when the child failed or did not end before `deadline`; then it is killed. A child
+    /// that has said all may take 0.1 s to exit.
     std::optional<std::string> finish(std::chrono::steady_clock::time_point deadline);
 
 private:
