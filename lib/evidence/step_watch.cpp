@@ -7,7 +7,6 @@
 #include "lib/fabric/readers.h"
 #include "lib/nccl_log/reader.h"
 #include "lib/plan/nccl_variables.h"
-#include "lib/topology/gpu_links.h"
 #include "lib/traffic/qp_owners.h"
 
 #include <algorithm>
@@ -24,7 +23,6 @@ using std::chrono::milliseconds;
 
 constexpr milliseconds first_pause(100);
 constexpr milliseconds longest_pause(5000);
-constexpr milliseconds nvml_timeout(300); // within what plugin/stepd_evidence.cpp waits, also for late counters
 constexpr std::size_t most_others = 16;
 
 /// Returns the LinkDownedCounter of each port that NCCL was told to use. It is in counters/, as the bytes of PortData
@@ -59,11 +57,27 @@ std::vector<profile::CommunicatorTotals> read_communicators(const std::string& p
     return all;
 }
 
-/// Adds in front what the task's environment explains, and no cause yet. (A cause may name its place first: "in the
-/// container: ...".)
-void add_causes_of_task(const WatchedStep& step, const Environment& environment, std::vector<std::string>& causes) {
+/// Returns true if NCCL was told not to connect nodes over NVLink: initTransportsRank() of NCCL (src/init.cc) does so
+/// only without NCCL_MNNVL_ENABLE=0 and beyond P2P level LOC (0 in old numbers), ncclMnnvlCheck() (src/mnnvl.cc) only
+/// with cuMem.
+bool is_mnnvl_off(const NodeFacts& facts) {
+    const auto level = nccl_override(facts, "NCCL_P2P_LEVEL");
+    return nccl_override(facts, "NCCL_MNNVL_ENABLE") == "0" || nccl_override(facts, "NCCL_CUMEM_ENABLE") == "0" ||
+           nccl_override(facts, "NCCL_P2P_DISABLE") == "1" || level == "LOC" || level == "0";
+}
+
+/// Returns the node's facts with the environment that the tasks have, where that was looked up.
+NodeFacts facts_of_tasks(const WatchedStep& step, const StepWatch& watch) {
     NodeFacts facts = step.facts;
-    facts.environment = environment;
+    if (const auto& environment = watch.task_environment()) {
+        facts.environment = *environment;
+    }
+    return facts;
+}
+
+/// Adds in front what the tasks' environment explains, and no cause yet. (A cause may name its place first: "in the
+/// container: ...".)
+void add_causes_of_tasks(const WatchedStep& step, const NodeFacts& facts, std::vector<std::string>& causes) {
     auto found = judge_nccl_overrides(facts, step.plan.fabric);
     std::erase_if(found, [&](const std::string& text) {
         return std::ranges::any_of(causes, [&](const std::string& cause) { return cause.ends_with(text); });
@@ -75,11 +89,14 @@ void add_causes_of_task(const WatchedStep& step, const Environment& environment,
 
 } // namespace
 
-StepWatch::StepWatch(const SysRoot& root, TrafficSources sources, StepProcesses processes)
+StepWatch::StepWatch(const SysRoot& root, TrafficSources sources, StepProcesses processes, std::span<const Gpu> gpus)
     : root_(root), meter_(std::move(sources)), link_downed_before_(read_link_downed(root_, meter_.sources())),
       processes_(processes), start_(Clock::now()), next_sample_(start_ + first_pause) {
     meter_.add(read_traffic(root_, meter_.sources()));
     qps_.unknown_why = "the step ended before they were looked at";
+    if (!gpus.empty() && has_imex_channel(root_)) {
+        asked_.emplace(ask_gpu_fabrics(gpus));
+    }
 }
 
 void StepWatch::sample(bool has_ended) {
@@ -166,6 +183,14 @@ NodeEvidence StepWatch::evidence() const {
     return evidence;
 }
 
+bool StepWatch::may_use_nvlink() {
+    if (asked_) {
+        may_use_nvlink_ = may_cross_nodes(asked_->finish(Clock::now()));
+        asked_.reset();
+    }
+    return may_use_nvlink_;
+}
+
 bool StepWatch::should_wait_for_counters() const {
     const auto verdict = judge_node(evidence()).verdict;
     return counter_latency() > milliseconds(0) && (verdict == Verdict::NotUsed || verdict == Verdict::Mixed);
@@ -173,7 +198,11 @@ bool StepWatch::should_wait_for_counters() const {
 
 StepWatch watch_step(const WatchedStep& step, StepProcesses processes) {
     const auto ports = mapped(ports_in_use(step.facts, step.plan.fabric), &PortInUse::name);
-    return {step.root, traffic_sources(step.root, step.facts.fabric, ports), processes};
+    const auto& gpus = step.facts.fabric.gpus;
+    const bool asks =
+        step.root.is_live() && find_by(gpus, &Gpu::vendor, "nvidia") != nullptr && !is_mnnvl_off(step.facts);
+    return {step.root, traffic_sources(step.root, step.facts.fabric, ports), processes,
+            asks ? std::span<const Gpu>(gpus) : std::span<const Gpu>()};
 }
 
 NodeEvidence collect_evidence(const WatchedStep& step, StepWatch& watch, std::vector<std::string> container_faults,
@@ -191,8 +220,9 @@ NodeEvidence collect_evidence(const WatchedStep& step, StepWatch& watch, std::ve
     evidence.communicators = read_communicators(step.profiles_directory);
     evidence.causes = std::move(container_faults);
     append(evidence.causes, causes_of(step.facts, step.plan));
-    if (const auto& environment = watch.task_environment()) {
-        add_causes_of_task(step, *environment, evidence.causes);
+    const auto facts = facts_of_tasks(step, watch);
+    if (watch.task_environment()) {
+        add_causes_of_tasks(step, facts, evidence.causes);
     }
     const unsigned gpus = step.plan.visible_gpus;
     if (gpus > 0) {
@@ -200,10 +230,7 @@ NodeEvidence collect_evidence(const WatchedStep& step, StepWatch& watch, std::ve
         evidence.gpus = evidence.rank_per_gpu ? std::min(step.tasks, gpus) : gpus;
         evidence.gpu_direct_possible =
             find_peer_memory(step.root).empty() ? std::nullopt : std::optional(true); // DMA-BUF shows nowhere
-        // Late, and then only: it takes NVML a while to start.
-        evidence.may_use_nvlink = judge_node(evidence).verdict == Verdict::NotUsed &&
-                                  nccl_override(step.facts, "NCCL_MNNVL_ENABLE") != "0" &&
-                                  may_cross_nodes(step.root, step.facts.fabric.gpus, nvml_timeout);
+        evidence.may_use_nvlink = watch.may_use_nvlink() && !is_mnnvl_off(facts);
     }
     return evidence;
 }

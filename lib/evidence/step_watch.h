@@ -7,11 +7,14 @@
 #include "lib/plan/plan.h"
 #include "lib/slurm/step_processes.h"
 #include "lib/sys/sysroot.h"
+#include "lib/topology/gpu_links.h"
 #include "lib/traffic/traffic.h"
 
 #include <chrono>
 #include <functional>
+#include <optional>
 #include <set>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -21,8 +24,9 @@ class StepWatch {
 public:
     using Clock = std::chrono::steady_clock;
 
-    /// Takes the first sample. Reports no queue pairs unless `root` and `processes.ancestor` are of this machine.
-    StepWatch(const SysRoot& root, TrafficSources sources, StepProcesses processes);
+    /// Takes the first sample. Reports no queue pairs unless `root` and `processes.ancestor` are of this machine. If
+    /// there is an IMEX channel, NVML is asked about the fabrics of `gpus`, beside the step: it takes a while to start.
+    StepWatch(const SysRoot& root, TrafficSources sources, StepProcesses processes, std::span<const Gpu> gpus = {});
 
     /// Reads the bytes and looks for other jobs on the node. Reads the queue pairs too, unless the step `has_ended`:
     /// the first such call reads how often ports went down.
@@ -34,6 +38,10 @@ public:
     /// Returns the environment of the step's first task here with what its processes have changed in NCCL's variables,
     /// as a container's image or a script does; nullopt unless it was looked up, while bytes went over sockets.
     [[nodiscard]] const std::optional<Environment>& task_environment() const { return task_environment_; }
+
+    /// Returns whether NVLink may connect the GPUs with those of other nodes: there is a channel, and NVML has not said
+    /// by now that none is in a clique. Does not wait for it.
+    [[nodiscard]] bool may_use_nvlink();
 
     /// Returns what was seen so far. The caller adds node, gpus, log and causes.
     [[nodiscard]] NodeEvidence evidence() const;
@@ -55,6 +63,8 @@ private:
     QpEvidence qps_;
     std::set<std::string> own_ports_, others_;
     std::optional<Environment> task_environment_;
+    std::optional<ChildValue<GpuFabrics>> asked_; ///< NVML; until may_use_nvlink() has its answer
+    bool may_use_nvlink_ = false;
     bool unseen_ = false;      ///< there were queue pairs without a process
     bool others_seen_ = false; ///< another job's slurmstepd was seen
 };
@@ -69,7 +79,8 @@ struct WatchedStep {
     std::string profiles_directory = {}; ///< of the counters of NCCL's profiler plugins; empty: there are none
 };
 
-/// Takes the first sample of the ports that NCCL is expected to use.
+/// Takes the first sample of the ports that NCCL is expected to use. Asks NVML only about this machine's NVIDIA GPUs,
+/// unless NCCL was told not to connect nodes over NVLink.
 StepWatch watch_step(const WatchedStep& step, StepProcesses processes);
 
 /// After the last sample. `container_faults`: what tasks found in their container; causes, too. Where counters

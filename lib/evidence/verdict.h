@@ -40,7 +40,7 @@ struct NodeEvidence {
     bool exclusive = false;                  ///< no other job was seen on the node
     bool rank_per_gpu = false;               ///< every one of `gpus` is known to have a rank
     unsigned gpus = 0;                       ///< the GPUs of the node that the step uses; 0: none, or unknown
-    bool may_use_nvlink = false;             ///< between nodes; looked up only where it would be NOT USED
+    bool may_use_nvlink = false;             ///< between nodes; true also where NVML has not answered
     std::optional<bool> gpu_direct_possible; ///< the kernel's part of GPUDirect is present; absent: unknown
     std::optional<LogEvidence> log;
     std::vector<profile::CommunicatorTotals> communicators; ///< with profile=on

@@ -8,9 +8,12 @@
 
 #include <algorithm>
 #include <array>
+#include <csignal>
 #include <cstdint>
 #include <map>
 #include <string>
+#include <sys/prctl.h>
+#include <unistd.h>
 
 namespace rdma_nccl {
 
@@ -40,15 +43,20 @@ std::vector<GpuLink> xgmi_links(const SysRoot& root, std::span<const Gpu> gpus) 
 
 using NvmlDevice = void*;
 
-/// Calls `take` for each GPU that NVML knows, in a child: NVML asks the driver, which hangs where a GPU does.
+/// Calls `take` for each GPU that NVML knows, in a child: NVML asks the driver, which hangs where a GPU does. The child
+/// does not outlive the thread that calls.
 /// `Functions`: what is needed of NVML, which the driver brings, for load_functions(): drivers differ in what they
 /// have. All are in plain types, which are the same to a sanitizer in both libraries, and return 0 for success.
-/// `Found`: a message; empty where there is no such NVML. Returns nullopt if there is no answer within `limit`.
+/// `Found`: a message; empty where there is no such NVML.
 template<typename Functions, typename Found>
-std::optional<Found> ask_nvml(std::span<const Gpu> gpus, std::chrono::milliseconds limit,
-                              void (*take)(const Functions&, NvmlDevice, const std::string& pci, Found&)) {
-    auto child = ChildValue<Found>::start([gpus, take] {
+ChildValue<Found> ask_nvml(std::span<const Gpu> gpus,
+                           void (*take)(const Functions&, NvmlDevice, const std::string& pci, Found&)) {
+    return ChildValue<Found>::start([gpus, take, parent = ::getpid()] {
         Found found;
+        (void)::prctl(PR_SET_PDEATHSIG, SIGKILL);
+        if (::getppid() != parent) {
+            return found;
+        }
         auto nvml = load_functions<Functions>("libnvidia-ml.so.1", "", "");
         if (!nvml) {
             return found;
@@ -66,7 +74,6 @@ std::optional<Found> ask_nvml(std::span<const Gpu> gpus, std::chrono::millisecon
         }
         return found;
     });
-    return child.finish(std::chrono::steady_clock::now() + limit);
 }
 
 struct LinkFunctions { // of nvml.h of CUDA 11.8
@@ -132,17 +139,8 @@ void add_links(const LinkFunctions& nvml, NvmlDevice device, const std::string& 
     }
 }
 
-struct GpuFabrics {
-    static constexpr std::string_view message_name = "gpu-fabrics";
-    std::vector<GpuFabric> gpus;
-};
-
-void fields(auto& f, Is<GpuFabrics> auto& m) {
-    constexpr std::size_t most_gpus = 1024;
-    f("gpus", m.gpus, most_gpus);
-}
-
 void add_fabric(const FabricFunctions& nvml, NvmlDevice device, const std::string& pci, GpuFabrics& found) {
+    found.has_answered = true;
     FabricFunctions::Info info;
     if (nvml.get_fabric(device, &info) != 0 || info.state == 0 ||
         info.state > static_cast<unsigned>(GpuFabric::State::Joined)) {
@@ -167,11 +165,15 @@ std::vector<GpuLink> read_gpu_links(const SysRoot& root, std::span<const Gpu> gp
     if (!root.is_live()) {
         return {};
     }
-    return ask_nvml(gpus, limit, add_links).value_or(NvLinks()).links;
+    return ask_nvml(gpus, add_links).finish(std::chrono::steady_clock::now() + limit).value_or(NvLinks()).links;
+}
+
+ChildValue<GpuFabrics> ask_gpu_fabrics(std::span<const Gpu> gpus) {
+    return ask_nvml(gpus, add_fabric);
 }
 
 std::optional<std::vector<GpuFabric>> read_gpu_fabrics(std::span<const Gpu> gpus, std::chrono::milliseconds limit) {
-    auto found = ask_nvml(gpus, limit, add_fabric);
+    auto found = ask_gpu_fabrics(gpus).finish(std::chrono::steady_clock::now() + limit);
     return found ? std::optional(std::move(found->gpus)) : std::nullopt;
 }
 
@@ -186,12 +188,9 @@ bool has_imex_channel(const SysRoot& root) {
     return std::ranges::any_of(names, [](const std::string& name) { return name.starts_with("channel"); });
 }
 
-bool may_cross_nodes(const SysRoot& root, std::span<const Gpu> gpus, std::chrono::milliseconds limit) {
-    if (!has_imex_channel(root)) {
-        return false;
-    }
-    const auto fabrics = read_gpu_fabrics(gpus, limit);
-    return !fabrics || std::ranges::any_of(*fabrics, [](const GpuFabric& gpu) { return !clique_of(gpu).empty(); });
+bool may_cross_nodes(const std::optional<GpuFabrics>& answer) {
+    return !answer || !answer->has_answered ||
+           std::ranges::any_of(answer->gpus, [](const GpuFabric& gpu) { return !clique_of(gpu).empty(); });
 }
 
 } // namespace rdma_nccl

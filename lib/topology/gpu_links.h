@@ -12,6 +12,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace rdma_nccl {
@@ -34,6 +35,15 @@ struct GpuFabric {
 /// For a driver without persistence mode, which has to start the GPUs.
 inline constexpr std::chrono::seconds nvml_limit(5);
 
+struct GpuFabrics {
+    static constexpr std::string_view message_name = "gpu-fabrics";
+    bool has_answered = false; ///< NVML could begin, and knows one of the GPUs
+    std::vector<GpuFabric> gpus;
+};
+
+/// Asks this machine's NVML about its GPUs' fabrics, in a child beside this process.
+ChildValue<GpuFabrics> ask_gpu_fabrics(std::span<const Gpu> gpus);
+
 /// Returns those of this machine's NVIDIA GPUs that have a fabric, as NVML tells; empty if it does not, as before
 /// driver 550. Returns nullopt if there is no answer within `limit`.
 std::optional<std::vector<GpuFabric>> read_gpu_fabrics(std::span<const Gpu> gpus, std::chrono::milliseconds limit);
@@ -45,9 +55,9 @@ std::string clique_of(const GpuFabric& gpu);
 /// switch/nvidia_imex) or of the node (NVreg_CreateImexChannel0).
 bool has_imex_channel(const SysRoot& root);
 
-/// Returns false if NVLink carries nothing between this machine's GPUs and those of other nodes: there is no IMEX
-/// channel, or NVML says that none is in a clique. Asks NVML only if there is a channel; true without an answer.
-bool may_cross_nodes(const SysRoot& root, std::span<const Gpu> gpus, std::chrono::milliseconds limit);
+/// For a node with an IMEX channel: returns false if NVML says that none of its GPUs is in a clique, so that NVLink
+/// carries nothing to other nodes. True without an answer.
+bool may_cross_nodes(const std::optional<GpuFabrics>& answer);
 
 /// For messages of child processes.
 void fields(auto& f, Is<GpuLink> auto& link) {
@@ -63,6 +73,11 @@ void fields(auto& f, Is<GpuFabric> auto& gpu) {
     f("state", gpu.state, GpuFabric::State::Joined);
     f("error", gpu.error);
     f("health", gpu.health);
+}
+void fields(auto& f, Is<GpuFabrics> auto& m) {
+    constexpr std::size_t most_gpus = 1024;
+    f("has_answered", m.has_answered);
+    f("gpus", m.gpus, most_gpus);
 }
 
 } // namespace rdma_nccl

@@ -6,6 +6,7 @@
 #include "tests/unit/tree.h"
 
 #include <gtest/gtest.h>
+#include <sys/wait.h>
 
 namespace rdma_nccl {
 namespace {
@@ -55,7 +56,9 @@ protected:
         watch.sample(true);
         return watch.evidence().traffic.ports.at(0).link_downed;
     }
-    StepWatch watch(StepProcesses processes = {}) { return {root_, sources_, processes}; }
+    StepWatch watch(StepProcesses processes = {}, std::span<const Gpu> gpus = {}) {
+        return {root_, sources_, processes, gpus};
+    }
 
     test::Tree tree_;
     SysRoot root_;
@@ -206,26 +209,60 @@ TEST_F(Watched, WaitsForLateCountersOnlyWhereTheyCouldChangeTheVerdict) {
     EXPECT_FALSE(prompt.should_wait_for_counters());
 }
 
-TEST_F(Watched, AsksWhetherNvlinkCrossesNodesOnlyWhereRdmaWasNotUsed) {
+TEST_F(Watched, NvlinkMayBeUsedWhereThereAreAChannelAndAClique) {
     ASSERT_EQ(test::load_fake_nvml(), "");
     NodeFacts facts;
-    facts.fabric.gpus.emplace_back().pci = "0000:9d:00.0";
     Plan plan;
     plan.visible_gpus = 1;
     const WatchedStep watched{root_, facts, plan};
-    const auto may_use_nvlink = [&](std::uint64_t words) {
-        counters(1000, 1000);
-        auto watch = this->watch();
-        counters(1000 + words, 1000 + much);
-        watch.sample();
-        return collect_evidence(watched, watch).may_use_nvlink;
+    const auto may_use_nvlink = [&](const char* pci) {
+        std::vector<Gpu> gpus(1);
+        gpus.front().pci = pci;
+        auto watch = this->watch({}, gpus);
+        siginfo_t ended{};
+        (void)::waitid(P_ALL, 0, &ended, WEXITED | WNOWAIT); // NVML has answered; at once where it was not asked
+        const bool may = collect_evidence(watched, watch).may_use_nvlink;
+        EXPECT_EQ(watch.may_use_nvlink(), may) << "the answer stays";
+        return may;
     };
-    EXPECT_FALSE(may_use_nvlink(0)) << "there is no IMEX channel";
+    EXPECT_FALSE(may_use_nvlink("0000:9d:00.0")) << "there is no IMEX channel";
     tree_.file("/dev/nvidia-caps-imex-channels/channel7", "");
-    EXPECT_TRUE(may_use_nvlink(0));
-    EXPECT_FALSE(may_use_nvlink(100 * much)) << "RDMA was used";
-    facts.environment.set("NCCL_MNNVL_ENABLE", "0");
-    EXPECT_FALSE(may_use_nvlink(0)) << "NCCL was told not to use it";
+    EXPECT_TRUE(may_use_nvlink("0000:9d:00.0"));
+    EXPECT_FALSE(may_use_nvlink("0000:52:00.0")) << "it is in no clique";
+}
+
+TEST_F(Watched, DoesNotWaitForAnNvmlThatHangs) {
+    ASSERT_EQ(test::load_fake_nvml(), "");
+    tree_.file("/dev/nvidia-caps-imex-channels/channel7", "");
+    std::vector<Gpu> gpus(1);
+    gpus.front().pci = "0000:ff:00.0";
+    auto watch = this->watch({}, gpus);
+    EXPECT_TRUE(watch.may_use_nvlink()) << "the channel alone decides";
+    EXPECT_LT(::waitpid(-1, nullptr, WNOHANG), 0) << "its child is gone";
+}
+
+TEST_F(Watched, NvlinkIsNotUsedWhereNcclWasToldSo) {
+    tree_.file("/dev/nvidia-caps-imex-channels/channel7", "");
+    Plan plan;
+    plan.visible_gpus = 1;
+    const std::vector<Gpu> gpus(1);
+    struct Row {
+        const char *name, *off, *on;
+    };
+    const auto may_use_nvlink = [&](const char* name, const char* value) {
+        NodeFacts facts;
+        facts.environment.set(name, value);
+        auto watch = this->watch({}, gpus);
+        return collect_evidence({root_, facts, plan}, watch).may_use_nvlink;
+    };
+    for (const auto& row : std::initializer_list<Row>{{"NCCL_MNNVL_ENABLE", "0", "2"},
+                                                      {"NCCL_CUMEM_ENABLE", "0", "1"},
+                                                      {"NCCL_P2P_DISABLE", "1", "0"},
+                                                      {"NCCL_P2P_LEVEL", "LOC", "NVL"},
+                                                      {"NCCL_P2P_LEVEL", "0", "5"}}) {
+        EXPECT_FALSE(may_use_nvlink(row.name, row.off)) << row.name;
+        EXPECT_TRUE(may_use_nvlink(row.name, row.on)) << row.name;
+    }
 }
 
 TEST_F(Watched, NamesWhatTheTaskHasSetWhenItsBytesGoOverSockets) {
