@@ -247,14 +247,18 @@ void discount_files(NodeVerdict& verdict) {
     verdict.share = share;
 }
 
-/// Bytes over NVLink between nodes (MNNVL) are counted nowhere and need no network: sockets are then no fallback.
+/// Bytes over NVLink between nodes (MNNVL) are counted nowhere and need no network: sockets are then no fallback, and
+/// what went over RDMA is not NCCL's.
 void judge_nvlink(NodeVerdict& verdict) {
     const auto& node = verdict.evidence;
     const auto by_log = node.log ? judge_log(*node.log) : LogVerdict();
-    if (by_log.verdict == Verdict::Idle && node.log->nvlink > 0) {
+    const bool only_nvlink = by_log.verdict == Verdict::Idle && node.log->nvlink > 0;
+    if (only_nvlink && node.log->unread == 0 && verdict.verdict != Verdict::Used &&
+        verdict.verdict != Verdict::Unknown) {
         verdict.verdict = Verdict::Idle;
         verdict.why = by_log.why;
-    } else if (by_log.verdict == Verdict::Unknown && node.may_use_nvlink) {
+    } else if ((only_nvlink || by_log.verdict == Verdict::Unknown) && verdict.verdict == Verdict::NotUsed &&
+               node.may_use_nvlink) {
         verdict.verdict = Verdict::Unknown;
         verdict.why.emplace_back("NVLink may have carried NCCL's bytes between the nodes, which no counter shows; what "
                                  "went over sockets need not be NCCL's: verify=full tells");
@@ -302,10 +306,10 @@ NodeVerdict judge_node(NodeEvidence evidence, const Bytes& rdma, const Bytes& so
     } else {
         judge_bytes(verdict);
     }
-    const bool by_bytes = node.problem.empty() && (node.traffic.has_source || !node.log);
-    if (by_bytes && (verdict.verdict == Verdict::NotUsed || verdict.verdict == Verdict::Idle)) {
+    if (node.problem.empty()) {
         judge_nvlink(verdict);
     }
+    const bool by_bytes = node.problem.empty() && (node.traffic.has_source || !node.log);
     if (!bounded && by_bytes && (verdict.verdict == Verdict::NotUsed || verdict.verdict == Verdict::Mixed)) {
         verdict.verdict = Verdict::Unknown;
         verdict.why.push_back(

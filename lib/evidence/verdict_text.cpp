@@ -54,9 +54,10 @@ bool is_estimate(const StepVerdict& step) {
     return std::ranges::any_of(step.nodes, [](const auto& node) { return node.evidence.traffic.estimate; });
 }
 
-/// There may be much over sockets, too, where NCCL's log says that no network was needed.
+/// There may be much, too, where NCCL's log says that no network was needed.
 bool is_little(const StepVerdict& step) {
-    return std::ranges::all_of(step.nodes, [](const auto& node) { return node.sockets.most() < enough_to_judge; });
+    return std::ranges::all_of(
+        step.nodes, [](const auto& node) { return std::max(node.rdma.most(), node.sockets.most()) < enough_to_judge; });
 }
 
 bool has_bytes(const NodeVerdict& node) {

@@ -201,6 +201,12 @@ TEST(NodeVerdict, SocketsAreNoFallbackWhereNvlinkConnectsTheNodes) {
         EXPECT_EQ(judge_node(evidence).why, Texts{"the GPUs are connected over NVLink: no network was needed"});
     }
     evidence.traffic.sockets = {gib, gib, false};
+    evidence.log->unread = 1; // it may be of a connection over sockets
+    EXPECT_EQ(judge_node(evidence).verdict, Verdict::NotUsed);
+    evidence.may_use_nvlink = true;
+    EXPECT_EQ(judge_node(evidence).verdict, Verdict::Unknown);
+    evidence.may_use_nvlink = false;
+    evidence.log->unread = 0;
     evidence.log->sockets = 2; // to the nodes of another clique
     EXPECT_EQ(judge_node(evidence).verdict, Verdict::NotUsed);
     evidence.log.reset();
@@ -213,10 +219,43 @@ TEST(NodeVerdict, SocketsAreNoFallbackWhereNvlinkConnectsTheNodes) {
     EXPECT_EQ(judge_node(evidence).verdict, Verdict::NotUsed);
     evidence.log = connections(0, 0, 0); // which does not
     EXPECT_EQ(judge_node(evidence).verdict, Verdict::Unknown);
+    evidence.log = connections(0, 0, 0);
+    evidence.log->nodes = 1; // so that it has nothing to do with NVLink between nodes
+    EXPECT_EQ(judge_node(evidence).verdict, Verdict::NotUsed);
     evidence.log.reset();
     evidence.traffic.ports.clear();
     evidence.traffic.has_source = false;
     EXPECT_EQ(judge_node(evidence).verdict, Verdict::Unknown) << "there is no RDMA device";
+}
+
+TEST(NodeVerdict, WithoutByteCountersNvlinkMayHaveCarriedThemToo) {
+    auto evidence = with_queue_pairs(without_source(node(0, gib)), 0);
+    evidence.log.emplace(); // no line of NCCL's in it
+    ASSERT_EQ(judge_node(evidence).verdict, Verdict::NotUsed);
+    evidence.may_use_nvlink = true;
+    EXPECT_EQ(judge_node(evidence).verdict, Verdict::Unknown);
+    evidence.log = connections(0, 0, 2); // which tells
+    EXPECT_EQ(judge_node(evidence).verdict, Verdict::NotUsed);
+}
+
+TEST(NodeVerdict, WhereOnlyNvlinkConnectsTheNodesRdmaIsThatOfStorage) {
+    auto evidence = node(gib, gib);
+    ASSERT_EQ(judge_node(evidence).verdict, Verdict::Mixed);
+    evidence.log = connections(0, 0, 0);
+    evidence.log->nodes = 2;
+    evidence.log->nvlink = 8;
+    EXPECT_EQ(judge_node(evidence).verdict, Verdict::Idle);
+    EXPECT_EQ(judge_node(evidence).why, Texts{"the GPUs are connected over NVLink: no network was needed"});
+    evidence.log->unread = 1;
+    evidence.may_use_nvlink = true;
+    EXPECT_EQ(judge_node(evidence).verdict, Verdict::Mixed);
+}
+
+TEST(StepVerdict, FilesThatNoOtherNodeHasSentAreIdleAlsoWhereNvlinkMayConnectNodes) {
+    auto one = node({0, 0, false}, {0, 10 * gib, false}, "n1");
+    auto other = node({0, 0, false}, {0, 10 * gib, false}, "n2");
+    one.may_use_nvlink = other.may_use_nvlink = true;
+    EXPECT_EQ(judge_step({one, other}, {}).verdict, Verdict::Idle);
 }
 
 TEST(NodeVerdict, LostCountersMakeNotUsedUncertain) {
