@@ -183,8 +183,9 @@ private:
                 note(State::CannotTell,
                      verdict.verdict == Verdict::Idle
                          ? format_text("{}: {}", run->name,
-                                       verdict.why.empty() ? "too few bytes to judge (use larger sizes: -e)"
-                                                           : verdict.why.front())
+                                       verdict.why.empty() || verdict.sockets.most() < enough_to_judge
+                                           ? "too few bytes to judge (use larger sizes: -e)"
+                                           : verdict.why.front())
                          : format_text("{}: cannot tell whether RDMA was used{}", run->name, because));
                 break;
             }

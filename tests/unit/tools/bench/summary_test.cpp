@@ -86,6 +86,8 @@ TEST(BenchSummary, WhatCannotBeTold) {
     report.runs[2] = run(RunKind::AsItIsAgain, 15, 1000, 1000);
     EXPECT_TRUE(notes_of(report).starts_with("A: too few bytes to judge"));
     report.runs[0].verdict->why = {"the GPUs are connected over NVLink: no network was needed"};
+    EXPECT_TRUE(notes_of(report).starts_with("A: too few bytes to judge"));
+    report.runs[0].verdict->sockets = {test::gib, test::gib, false};
     EXPECT_TRUE(notes_of(report).starts_with("A: the GPUs are connected over NVLink")) << notes_of(report);
     EXPECT_EQ(summarize(report).exit_code, 3);
     EXPECT_FALSE(summarize(report).lines[0].ratio);
