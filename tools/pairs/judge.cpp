@@ -200,13 +200,14 @@ void note_cliques(Judging& judging) {
     if (cliques.empty() || judging.report.nodes.size() == 1) {
         return;
     }
-    std::map<std::size_t, std::vector<std::string>> by_size;
+    std::map<std::size_t, std::vector<std::string>> by_size; // nodes: most of them have the usual size
     for (const auto& [clique, nodes] : cliques) {
-        by_size[nodes.size()].push_back(clique);
+        append(by_size[nodes.size()], nodes);
     }
     const auto usual = most_common(by_size);
-    auto text = format_text("NVLink connects nodes in {} of {}", format_count(usual->second.size(), "clique"),
-                            format_count(usual->first, "node"));
+    auto text =
+        format_text("NVLink connects nodes in {} of {}", format_count(usual->second.size() / usual->first, "clique"),
+                    format_count(usual->first, "node"));
     std::vector<std::string> others;
     for (const auto& [clique, nodes] : cliques) {
         if (nodes.size() != usual->first) {

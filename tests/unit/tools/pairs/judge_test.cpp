@@ -489,11 +489,10 @@ TEST(PairsJudgeDuplex, OfSoftwareItSaysNothing) {
 }
 
 TEST(PairsJudge, NotesTheCliquesOfNvlink) {
-    auto report = measured_cluster(5, 1, all_good);
     const auto with_cliques = [&](const std::string& of_nodes) {
-        for (unsigned node = 0; node < 5; ++node) {
+        auto report = measured_cluster(static_cast<unsigned>(of_nodes.size()), 1, all_good);
+        for (std::size_t node = 0; node < of_nodes.size(); ++node) {
             auto& clique = report.nodes[node].clique;
-            clique.reset();
             if (of_nodes[node] != '-') {
                 clique = std::string("clique ") + of_nodes[node] + " of NVLink domain 5a01";
             }
@@ -506,6 +505,10 @@ TEST(PairsJudge, NotesTheCliquesOfNvlink) {
     EXPECT_EQ(with_cliques("12123"),
               "NVLink connects nodes in 2 cliques of 2 nodes; of another size: clique 3 of NVLink "
               "domain 5a01 with n004 (sbatch --segment asks for equal ones)\n");
+    EXPECT_EQ(
+        with_cliques(std::string(16, '1') + "23"),
+        "NVLink connects nodes in 1 clique of 16 nodes; of another size: clique 2 of NVLink domain 5a01 with n016, "
+        "clique 3 of NVLink domain 5a01 with n017 (sbatch --segment asks for equal ones)\n");
     EXPECT_EQ(with_cliques("-1221"), "NVLink connects nodes in 2 cliques of 2 nodes; none is known of n000 (there, "
                                      "rdma-nccl check tells why)\n");
 }
