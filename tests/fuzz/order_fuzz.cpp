@@ -29,13 +29,20 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     }
     std::vector<std::size_t> given(places.size());
     std::iota(given.begin(), given.end(), std::size_t{0});
-    const auto [order, before, after] = order_by_place(places);
+    const auto result = order_by_place(places);
+    const auto& [order, before, after] = result;
     auto sorted = order;
     std::ranges::sort(sorted);
     require(sorted == given, "each node once", input);
     require(order.front() == 0, "the first node stays the first", input);
     require(std::ranges::equal(after, before, std::ranges::less_equal()), "nowhere worse than before", input);
-    require(order != given || after == before, "no gain without another order", input);
+    require(result.gains() == (order != given), "a gain is another order", input);
+    if (before == after && result.gains()) {
+        const auto group_of = [](const std::optional<NetworkPlace>& place) {
+            return place ? place->groups.front() : std::string();
+        };
+        require(group_of(places.front()) == group_of(places.back()), "the ring begins and ends in a group", input);
+    }
     std::vector<std::optional<NetworkPlace>> ordered;
     for (const auto node : order) {
         ordered.push_back(places[node]);
