@@ -489,7 +489,7 @@ TEST(PairsJudgeDuplex, OfSoftwareItSaysNothing) {
 }
 
 TEST(PairsJudge, NotesTheCliquesOfNvlink) {
-    const auto with_cliques = [&](const std::string& of_nodes) {
+    const auto with_cliques = [](const std::string& of_nodes) {
         auto report = measured_cluster(static_cast<unsigned>(of_nodes.size()), 1, all_good);
         for (std::size_t node = 0; node < of_nodes.size(); ++node) {
             auto& clique = report.nodes[node].clique;
