@@ -56,8 +56,8 @@ std::vector<std::vector<std::string>> find_isolated_ports(std::span<const NodeRe
 
 /// Names the nodes whose ports are in the same networks as those of others, but in another order: NCCL prefers to
 /// connect HCAs with the same number (NCCL_CROSS_NIC), which are then in different networks. The usual order is that of
-/// most nodes, or of the first one of two; without one, all these nodes are named. Leaves out nodes with a port that
-/// has no network.
+/// most nodes, or of the first one of two; without one, all these nodes are named. A node that lacks some networks of
+/// more nodes is compared with those, by the others. Leaves out nodes with a port that has no network.
 std::vector<Finding> find_crossed_rails(std::span<const NodeReport> reports);
 
 /// Returns the layout for all nodes: rank, unless a node has another one; then the first such node's.

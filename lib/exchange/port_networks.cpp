@@ -52,33 +52,77 @@ std::string moved_ports(const NodeReport& report, const std::vector<std::string>
 
 /// The nodes with ports in the same networks, by the order of these.
 using NodesByOrder = std::map<std::vector<std::string>, std::vector<std::size_t>>;
+/// These by the networks in any order: sorted.
+using ByNetworks = std::map<std::vector<std::string>, NodesByOrder>;
 
 constexpr std::string_view crossing = "so NCCL may connect HCAs of different rails: are cables or addresses swapped?";
 
-/// Names the nodes whose order is not that of most; all if there is no such order.
-std::vector<Finding> compare_orders(std::span<const NodeReport> reports, const NodesByOrder& nodes_by_order) {
-    std::vector<std::string> all;
+std::size_t count_nodes(const NodesByOrder& nodes_by_order) {
+    std::size_t count = 0;
     for (const auto& [order, nodes] : nodes_by_order) {
-        append(all, mapped(nodes, [&reports](std::size_t i) { return reports[i].node; }));
+        count += nodes.size();
     }
-    const auto& [usual, usual_nodes] = *most_common(nodes_by_order);
-    if (2 * usual_nodes.size() <= all.size() && all.size() > 2) {
-        return {{std::move(all),
-                 format_text("their HCAs are in the same networks, in {} orders, {}", nodes_by_order.size(), crossing),
-                 false}};
-    }
+    return count;
+}
+
+/// The order of some networks, and the nodes that have it.
+struct UsualOrder {
+    std::vector<std::string> order;
+    std::vector<std::size_t> nodes;
+};
+
+/// Names the nodes whose order is another one.
+std::vector<Finding> name_others(std::span<const NodeReport> reports, const NodesByOrder& nodes_by_order,
+                                 const UsualOrder& usual) {
     std::map<std::string, std::vector<std::string>> nodes_by_text;
     for (const auto& [order, nodes] : nodes_by_order) {
-        for (const auto i : order == usual ? std::vector<std::size_t>() : nodes) {
-            nodes_by_text[moved_ports(reports[i], order, usual)].push_back(reports[i].node);
+        for (const auto i : order == usual.order ? std::vector<std::size_t>() : nodes) {
+            nodes_by_text[moved_ports(reports[i], order, usual.order)].push_back(reports[i].node);
         }
     }
-    const auto others = usual_nodes.size() == 1 ? reports[usual_nodes.front()].node + " has"
-                                                : format_count(usual_nodes.size(), "node") + " have";
+    const auto others = usual.nodes.size() == 1 ? reports[usual.nodes.front()].node + " has"
+                                                : format_count(usual.nodes.size(), "node") + " have";
     return mapped(nodes_by_text, [&others](const auto& entry) {
         return Finding{entry.second,
                        format_text("{}; {} these networks in another order, {}", entry.first, others, crossing), false};
     });
+}
+
+/// Names the nodes whose order is not that of most; all if there is no such order.
+std::vector<Finding> compare_orders(std::span<const NodeReport> reports, const NodesByOrder& nodes_by_order) {
+    const auto& [usual, usual_nodes] = *most_common(nodes_by_order);
+    const auto count = count_nodes(nodes_by_order);
+    if (2 * usual_nodes.size() > count || count <= 2) {
+        return name_others(reports, nodes_by_order, {usual, usual_nodes});
+    }
+    std::vector<std::string> all;
+    for (const auto& [order, nodes] : nodes_by_order) {
+        append(all, mapped(nodes, [&reports](std::size_t i) { return reports[i].node; }));
+    }
+    return {{std::move(all),
+             format_text("their HCAs are in the same networks, in {} orders, {}", nodes_by_order.size(), crossing),
+             false}};
+}
+
+/// Returns the order in which a greater number of nodes, most of those with the same networks, have these networks
+/// among others. Not where several of their ports are in one network: which of them the node lacks is not known.
+std::optional<UsualOrder> order_among_more(const ByNetworks& by_networks, const std::vector<std::string>& networks) {
+    const auto own_count = count_nodes(by_networks.at(networks));
+    std::optional<UsualOrder> found;
+    for (const auto& [more, nodes_by_order] : by_networks) {
+        if (more.size() <= networks.size() ||
+            !std::includes(more.begin(), more.end(), networks.begin(), networks.end())) {
+            continue;
+        }
+        const auto& [order, nodes] = *most_common(nodes_by_order);
+        const auto is_here = [&networks](const std::string& network) { return contains(networks, network); };
+        auto usual = UsualOrder{selected(order, is_here), nodes};
+        if (usual.order.size() == networks.size() && 2 * nodes.size() > count_nodes(nodes_by_order) &&
+            nodes.size() > (found ? found->nodes.size() : own_count)) {
+            found = std::move(usual);
+        }
+    }
+    return found;
 }
 
 } // namespace
@@ -122,7 +166,7 @@ std::vector<std::vector<std::string>> find_isolated_ports(std::span<const NodeRe
 }
 
 std::vector<Finding> find_crossed_rails(std::span<const NodeReport> reports) {
-    std::map<std::vector<std::string>, NodesByOrder> by_networks; // whatever their order
+    ByNetworks by_networks;
     std::set<std::string_view> seen; // a node in two components of a heterogeneous step reports twice
     for (std::size_t i = 0; i < reports.size(); ++i) {
         if (seen.insert(reports[i].node).second) {
@@ -134,7 +178,9 @@ std::vector<Finding> find_crossed_rails(std::span<const NodeReport> reports) {
     }
     std::vector<Finding> findings;
     for (const auto& [networks, nodes_by_order] : by_networks) {
-        if (nodes_by_order.size() > 1) {
+        if (const auto usual = order_among_more(by_networks, networks)) {
+            append(findings, name_others(reports, nodes_by_order, *usual));
+        } else if (nodes_by_order.size() > 1) {
             append(findings, compare_orders(reports, nodes_by_order));
         }
     }

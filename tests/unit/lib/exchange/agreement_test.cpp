@@ -436,23 +436,40 @@ TEST(ExchangeCrossedRails, OfTheFewerNodes) {
     EXPECT_FALSE(findings.front().fault); // RDMA works: strict does not end the step
 }
 
-TEST(ExchangeCrossedRails, OfTheSecondOfTwoNodes) {
-    auto reports = fabric_reports(2);
-    swap_rails(reports[0]);
+TEST(ExchangeCrossedRails, WithoutAnOrderOfMostNodes) {
+    auto two = fabric_reports(2);
+    swap_rails(two[0]);
     EXPECT_EQ(
-        lines(find_crossed_rails(reports)),
+        lines(find_crossed_rails(two)),
         (Texts{"n02: mlx5_0:1 in 10.1.0.0/24, mlx5_1:1 in 10.2.0.0/24; n01 has these networks in another order, so "
                "NCCL may connect HCAs of different rails: are cables or addresses swapped?"}));
+    auto four = fabric_reports(4);
+    swap_rails(four[0]);
+    swap_rails(four[2]);
+    EXPECT_EQ(
+        lines(find_crossed_rails(four)),
+        (Texts{"n[01-04]: their HCAs are in the same networks, in 2 orders, so NCCL may connect HCAs of different "
+               "rails: are cables or addresses swapped?"}));
 }
 
-TEST(ExchangeCrossedRails, WithoutAUsualOrderAreToldOnce) {
-    auto reports = fabric_reports(4);
-    swap_rails(reports[0]);
+TEST(ExchangeCrossedRails, OfANodeThatLacksARail) {
+    auto reports = fabric_reports(3);
+    for (auto& report : reports) {
+        report.ports.push_back(roce_port("mlx5_2", ip("10.3.0.1", 24)));
+    }
+    reports[2].ports.erase(reports[2].ports.begin());
+    EXPECT_EQ(lines(find_crossed_rails(reports)), Texts()) << "in the order of the others";
     swap_rails(reports[2]);
     EXPECT_EQ(
         lines(find_crossed_rails(reports)),
-        (Texts{"n[01-04]: their HCAs are in the same networks, in 2 orders, so NCCL may connect HCAs of different "
-               "rails: are cables or addresses swapped?"}));
+        (Texts{"n03: mlx5_1:1 in 10.3.0.0/24, mlx5_2:1 in 10.2.0.0/24; 2 nodes have these networks in another order, "
+               "so NCCL may connect HCAs of different rails: are cables or addresses swapped?"}));
+    EXPECT_EQ(lines(find_crossed_rails({reports.data() + 1, 2})), Texts()) << "one node tells nothing of another";
+    for (auto& report : reports) {
+        report.ports.back().address = ip("10.1.0.9", 24);
+    }
+    reports[2].ports.front().address = ip("10.2.0.9", 24);
+    EXPECT_EQ(lines(find_crossed_rails(reports)), Texts()) << "which of two ports in a network is lacking?";
 }
 
 TEST(ExchangeCrossedRails, ANodeInTwoComponentsCountsOnce) {
