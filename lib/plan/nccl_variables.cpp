@@ -7,6 +7,7 @@
 #include "lib/nccl/model.h"
 
 #include <algorithm>
+#include <array>
 
 namespace rdma_nccl {
 
@@ -135,6 +136,12 @@ void add_sockets(VariableList& variables, const Plan& plan, const NodeFacts& fac
     variables.set("GLOO_SOCKET_IFNAME", sockets.interface, source, sockets.why);
 }
 
+/// NCCL 2.20 to 2.23 crash in ncclCommInitRank where one of several ports has no PCI function (Soft-RoCE): to merge the
+/// ports of a card they compare PCI paths, and such a port has a null pointer for one (ncclIbFindMatchingDev).
+bool must_stay_single(const std::vector<PortInUse>& ports) {
+    return ports.size() > 1 && std::ranges::any_of(ports, [](const PortInUse& port) { return port.hca->pci.empty(); });
+}
+
 void add_workarounds(VariableList& variables, const std::vector<PortInUse>& ports) {
     // NCCL 2.28.7 to 2.28.9 crash in ncclCommInitRank when the ports they find are not mlx5's: they look for a kind of
     // GPU-initiated networking that only mlx5 has (NVIDIA/nccl pull request 1881). Type 2 is the kind of NCCL's own
@@ -143,10 +150,7 @@ void add_workarounds(VariableList& variables, const std::vector<PortInUse>& port
     if (!ports.empty() && std::ranges::none_of(ports, is_mlx5)) {
         variables.set("NCCL_GIN_TYPE", "2", "fabric", "NCCL 2.28.7 to 2.28.9 crash without it where no HCA is mlx5");
     }
-    // NCCL 2.20 to 2.23 crash in ncclCommInitRank where one of several ports has no PCI function (Soft-RoCE): to merge
-    // the ports of a card they compare PCI paths, and such a port has a null pointer for one (ncclIbFindMatchingDev).
-    const auto has_no_function = [](const PortInUse& port) { return port.hca->pci.empty(); };
-    if (ports.size() > 1 && std::ranges::any_of(ports, has_no_function)) {
+    if (must_stay_single(ports)) {
         variables.set("NCCL_IB_MERGE_NICS", "0", "fabric",
                       "NCCL 2.20 to 2.23 crash without it where an HCA has no PCI function");
     }
@@ -196,11 +200,17 @@ void add_failover(VariableList& variables, const Plan& plan, const Settings& set
     variables.set("NCCL_IB_RESILIENCY_PORT_RECOVERY", "1", "setting", "failover=on; NCCL before 2.30.3 ignores it");
 }
 
-/// Returns what the PCI functions of a card have in common, "0000:25:00"; empty without a PCI function. NCCL compares
-/// all but the last digit (ncclTopoGetPath in src/graph/topo.cc).
-std::string_view card_of(const PortInUse& port) {
-    return std::string_view(port.hca->pci).substr(0, port.hca->pci.rfind('.'));
+/// Returns the PCI bus of a port, "0000:25": NCCL fuses the ports that have the same. It compares all but the last
+/// digit (ncclTopoGetPath() in src/graph/topo.cc of NCCL 2.30.7), after NCCL_IB_MERGE_VFS=1, the default, has zeroed
+/// device and function (ncclIbGetPciPath() in src/transport/net_ib/init.cc).
+std::string_view bus_of(const PortInUse& port) {
+    return std::string_view(port.hca->pci).substr(0, port.hca->pci.rfind(':'));
 }
+
+/// Those with which a user decides on failover, or on what NCCL fuses.
+constexpr std::array<std::string_view, 6> users_failover = {failover_variable,       "NCCL_NET_MERGE_LEVEL",
+                                                            "NCCL_NET_MERGE_POLICY", "NCCL_NET_FORCE_MERGE",
+                                                            "NCCL_IB_MERGE_VFS",     "NCCL_IB_MERGE_NICS"};
 
 // NCCL's logs.
 
@@ -258,22 +268,21 @@ void add_nccl(VariableList& variables, const Plan& plan, const NodeFacts& facts,
 
 std::vector<std::string> judge_failover(const NodeFacts& facts, const FabricChoice& choice, const Settings& settings) {
     const auto is_set = [&facts](std::string_view name) { return nccl_override(facts, name).has_value(); };
-    if (!settings.failover || !given_by_user(settings, "failover") || choice.is_efa() || is_set(failover_variable) ||
-        is_set("NCCL_NET_MERGE_LEVEL") || is_set("NCCL_NET_FORCE_MERGE")) {
+    if (!settings.failover || !given_by_user(settings, "failover") || choice.is_efa() ||
+        std::ranges::any_of(users_failover, is_set)) {
         return {};
     }
     const auto ports = ports_in_use(facts, choice);
+    const bool single = must_stay_single(ports);
     MessageGroups sentences;
     for (const auto& port : ports) {
-        const auto card = card_of(port);
-        const auto on_card =
-            std::ranges::count_if(ports, [card](const PortInUse& other) { return card_of(other) == card; });
-        if (card.empty() || on_card == 1) {
+        if (single || std::ranges::count(ports, bus_of(port), bus_of) == 1) {
             const auto title = format_text("{} port {}", port.hca->name, port.port->number);
-            sentences.add("failover", title,
-                          format_text("{} is the only port in use on its card: failover=on does nothing for it; NCCL "
-                                      "fails over between ports that it fuses (NCCL_NET_MERGE_LEVEL)",
-                                      title));
+            sentences.add(
+                "failover", title,
+                format_text("{} has no other port in its NIC: failover=on does nothing for it; {}", title,
+                            single ? "NCCL fuses none with NCCL_IB_MERGE_NICS=0, set because an HCA has no PCI function"
+                                   : "NCCL fails over between ports that it fuses (NCCL_NET_MERGE_LEVEL)"));
         }
     }
     return sentences.texts();

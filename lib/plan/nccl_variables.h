@@ -53,7 +53,8 @@ std::vector<PortInUse> ports_in_use(const NodeFacts& facts, const FabricChoice& 
 void add_nccl(VariableList& variables, const Plan& plan, const NodeFacts& facts, const Settings& settings);
 
 /// Returns which ports have no other to which NCCL could fail over, if the user asks for that (failover=on). By itself
-/// NCCL fuses the ports of one card (NCCL_NET_MERGE_LEVEL=PORT); what the user's variables fuse is not known.
+/// NCCL fuses the ports of one PCI bus (NCCL_NET_MERGE_LEVEL=PORT), or none with our NCCL_IB_MERGE_NICS=0; what the
+/// user's variables fuse is not known.
 std::vector<std::string> judge_failover(const NodeFacts& facts, const FabricChoice& choice, const Settings& settings);
 
 /// Adds NCCL_DEBUG, NCCL_DEBUG_SUBSYS and NCCL_DEBUG_FILE, for logs from which a step can be judged (verify=full).

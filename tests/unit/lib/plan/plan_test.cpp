@@ -385,17 +385,26 @@ TEST(Plan, NamesPortsThatFailoverDoesNothingFor) {
     const auto warnings = [&] { return make_plan(facts, settings).warnings; };
     using Warnings = std::vector<std::string>;
     EXPECT_EQ(warnings(),
-              Warnings{"mlx5_0 port 1 is the only port in use on its card: failover=on does nothing for it; NCCL fails "
-                       "over between ports that it fuses (NCCL_NET_MERGE_LEVEL) (likewise mlx5_1 port 1)"});
+              Warnings{"mlx5_0 port 1 has no other port in its NIC: failover=on does nothing for it; NCCL fails over "
+                       "between ports that it fuses (NCCL_NET_MERGE_LEVEL) (likewise mlx5_1 port 1)"});
     facts.fabric.hcas[1].pci = "0000:25:00.1";
     EXPECT_EQ(warnings(), Warnings{}) << "two ports of one card";
+    facts.fabric.hcas[1].pci = "0000:25:01.0";
+    EXPECT_EQ(warnings(), Warnings{}) << "two devices of one bus, such as virtual functions";
     facts.fabric.hcas[0].pci = facts.fabric.hcas[1].pci = "";
-    EXPECT_EQ(warnings().size(), 1U) << "without PCI functions NCCL fuses none";
+    EXPECT_EQ(
+        warnings(),
+        Warnings{"mlx5_0 port 1 has no other port in its NIC: failover=on does nothing for it; NCCL fuses none with "
+                 "NCCL_IB_MERGE_NICS=0, set because an HCA has no PCI function (likewise mlx5_1 port 1)"});
     settings.given["failover"].origin = Origin::SiteFile;
     EXPECT_EQ(warnings(), Warnings{}) << "the user cannot change the site's file";
     settings.given["failover"].origin = Origin::Option;
-    facts.nccl_conf["NCCL_NET_MERGE_LEVEL"] = {"PIX", "/etc/nccl.conf"};
-    EXPECT_EQ(warnings(), Warnings{}) << "what NCCL fuses is not known";
+    for (const auto* const name : {"NCCL_NET_MERGE_LEVEL", "NCCL_NET_MERGE_POLICY", "NCCL_NET_FORCE_MERGE",
+                                   "NCCL_IB_MERGE_VFS", "NCCL_IB_MERGE_NICS"}) {
+        facts.nccl_conf.clear();
+        facts.nccl_conf[name] = {"1", "/etc/nccl.conf"};
+        EXPECT_EQ(warnings(), Warnings{}) << name << ": what NCCL fuses is not known";
+    }
 }
 
 TEST(Plan, TellsRdmaNcclRunHowToBind) {
