@@ -37,7 +37,8 @@ std::vector<const PortChoice*> in_order_of_nccl(const Fabric& fabric, const Fabr
     auto ports = choice.used();
     std::ranges::stable_sort(ports, {}, [&fabric](const PortChoice* port) {
         const Hca* const hca = fabric.find_hca(port->hca);
-        return hca == nullptr ? std::string() : hca->pci;
+        const std::string pci = hca == nullptr ? std::string() : hca->pci;
+        return std::pair(pci.empty(), pci);
     });
     return ports;
 }

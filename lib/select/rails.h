@@ -12,8 +12,9 @@
 
 namespace rdma_nccl {
 
-/// Returns the used ports by the PCI addresses of their HCAs, as NCCL numbers them from 2.29 on (ncclIbCompareDevs() in
-/// src/transport/net_ib/init.cc): names may differ from node to node. Pointers into `choice`.
+/// Returns the used ports by the PCI addresses of their HCAs, those without one last, as NCCL numbers them from 2.29.7
+/// on (ncclIbCompareDevs() in src/transport/net_ib/init.cc): names may differ from node to node. Pointers into
+/// `choice`.
 std::vector<const PortChoice*> in_order_of_nccl(const Fabric& fabric, const FabricChoice& choice);
 
 struct Rails {

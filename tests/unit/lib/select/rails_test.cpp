@@ -56,6 +56,8 @@ TEST(Rails, FollowNcclWithoutNetworksOfTheirOwn) {
     add_infiniband(infiniband, "mlx5_1", "/sys/devices/pci0000:50/0000:53:00.0");
     add_infiniband(infiniband, "mlx5_0", "/sys/devices/pci0000:60/0000:63:00.0");
     EXPECT_EQ(rails(infiniband), "by PCI address: mlx5_0:1=1 mlx5_1:1=0 ");
+    infiniband.hcas[0].pci = "";
+    EXPECT_EQ(rails(infiniband), "by PCI address: mlx5_0:1=0 mlx5_1:1=1 ") << "without a PCI function: last";
 }
 
 TEST(Rails, AreOnlyOfSeveralPortsInUse) {
