@@ -215,13 +215,14 @@ std::vector<TableRow> matrix_rows(const NodePlan& node, const TableRow& gpus) {
     return rows;
 }
 
-/// Returns "  rails by network: mlx5_1:1=0, mlx5_2:1=1"; an empty text where no two ports are used.
+/// Returns "\nrails by network: mlx5_1:1=0, mlx5_2:1=1"; an empty text where no two ports are used.
 std::string rails_text(const NodePlan& node) {
     const Rails rails = rails_of(node.facts.fabric, node.plan.fabric);
     const auto used = mapped(node.plan.fabric.used(), [&rails](const PortChoice* port) {
         return format_text("{}={}", port->name(), rails.of(port->name()).value_or(0));
     });
-    return rails.by_port.empty() ? "" : folded(format_text("{}rails {}: ", indent, rails.why), joined(used), 4);
+    return rails.by_port.empty() ? ""
+                                 : "\n" + folded(format_text("rails {}: ", rails.why), joined(used), indent.size());
 }
 
 /// Returns the matrix in parts of as many columns as fit, one below the other.
@@ -251,8 +252,7 @@ std::string distance_matrix(const NodePlan& node) {
            (gpus.size() > most_in_matrix ? format_text("  Between more than {} GPUs, none are shown.\n", most_in_matrix)
             : gpus.size() > 1 && link_rows(node).empty()
                 ? "  No NVLink or XGMI is known between these GPUs: the words tell the way over PCIe.\n"
-                : "") +
-           rails_text(node);
+                : "");
 }
 
 /// A port, or an HCA without ports, that NCCL is not told to use.
@@ -381,7 +381,7 @@ std::string topo_text(const NodePlan& node, const std::string& host) {
     if (placed.gpus.size() + std::min<std::size_t>(placed.ports.size(), 1) > 1 && !placed.gpus.empty()) {
         text += "\ndistances of GPUs and HCAs\n" + distance_matrix(node);
     }
-    text += left_out_text(node) + nics_text(node);
+    text += rails_text(node) + left_out_text(node) + nics_text(node);
     text +=
         format_text("\nranks: {} ({})\n", binding_why(placed), node.places.masks_source) + ranks_table(node, indent);
     if (!placed.placement.gpu_order.empty()) {

@@ -77,8 +77,7 @@ TEST(TopoText, HasTheMatrixOfNvidiaSmiTurned) {
               "  bnxt_re2:1  SYS   SYS   NODE  PXB\n"
               "  bnxt_re3:1  SYS   SYS   PXB   NODE\n"
               "  PIX: one PCIe switch or card, PXB: several switches, PHB: host bridge, NODE: NUMA node,\n"
-              "  SYS: another NUMA node, NV4: 4 NVLinks, XGMI: AMD's links\n"
-              "  rails by PCI address: bnxt_re0:1=0, bnxt_re1:1=1, bnxt_re2:1=2, bnxt_re3:1=3\n");
+              "  SYS: another NUMA node, NV4: 4 NVLinks, XGMI: AMD's links\n");
     EXPECT_EQ(section(text_of(machine("nccl/vm-two-switches")), "distances of GPUs and HCAs"),
               "                  GPU0  GPU1  GPU2  GPU3\n"
               "  GPU0            X     PIX   SYS   SYS\n"
@@ -91,8 +90,15 @@ TEST(TopoText, HasTheMatrixOfNvidiaSmiTurned) {
               "  0104:00:00.0:1  SYS   SYS   PIX   PIX\n"
               "  PIX: one PCIe switch or card, PXB: several switches, PHB: host bridge, NODE: NUMA node,\n"
               "  SYS: another NUMA node, NV4: 4 NVLinks, XGMI: AMD's links\n"
-              "  No NVLink or XGMI is known between these GPUs: the words tell the way over PCIe.\n"
-              "  rails by PCI address: 0101:00:00.0:1=0, 0102:00:00.0:1=1, 0103:00:00.0:1=2, 0104:00:00.0:1=3\n");
+              "  No NVLink or XGMI is known between these GPUs: the words tell the way over PCIe.\n");
+}
+
+TEST(TopoText, NamesTheRailsAlsoWithoutGpus) {
+    auto node = machine("nccl/mi300x-rccl");
+    const std::string rails = "\n\nrails by PCI address: bnxt_re0:1=0, bnxt_re1:1=1, bnxt_re2:1=2, bnxt_re3:1=3\n\n";
+    EXPECT_NE(text_of(node).find(rails), std::string::npos) << text_of(node);
+    node.places.placed.gpus.clear();
+    EXPECT_NE(text_of(node).find("\nGPUs\n  none" + rails), std::string::npos) << text_of(node);
 }
 
 TEST(TopoText, TellsOfANcclFileOnlyWhatIsInIt) {
