@@ -5,6 +5,7 @@
 #include "lib/base/lists.h"
 #include "lib/base/text.h"
 #include "lib/order/order.h"
+#include "lib/plan/nccl_variables.h"
 #include "lib/slurm/step.h"
 
 #include <algorithm>
@@ -118,6 +119,7 @@ constexpr std::array attributes = {
         .of_port = [](const auto& port) { return port.rate_gbps > 0 ? format_text("{:g} Gb/s", port.rate_gbps) : ""; }},
     Attribute{.of_port = [](const auto& port) { return port.mtu > 0 ? format_text("MTU {}", port.mtu) : ""; }},
     Attribute{.of_port = gid_kind_of},
+    Attribute{.of_node = [](const auto& report) { return format_text("{}={}", failover_variable, report.failover); }},
     Attribute{.of_node = [](const auto& report) { return format_count(report.gpus, "GPU"); }, .fault = false},
     Attribute{.of_node = memlock_of},
     Attribute{.of_node = [](const auto& report) { return report.fabric_profile; },

@@ -140,6 +140,7 @@ void fields(auto& f, Is<NodeReport> auto& m) {
     }
     f("layout", m.layout, Layout::Pod);
     f.check(m.layout != Layout::Auto);
+    f("failover", m.failover);
     each(f, "alone", m.alone, "users_head", m.users_head, "cpus", m.cpus, "memlock_kib", m.memlock_kib, "hcas", m.hcas,
          "active_ports", m.active_ports, "fabric", m.fabric, "ports", m.ports, "addresses", m.addresses, "plan_head",
          m.plan_head, "plan_head_is_given", m.plan_head_is_given, "plan_head_why", m.plan_head_why, "block", m.block,

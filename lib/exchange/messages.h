@@ -82,6 +82,7 @@ struct NodeReport {
     std::string alone{}; ///< why its tasks meet no others (LayoutChoice::alone); empty: they do
     unsigned cpus = 1;
     std::optional<std::uint64_t> memlock_kib; ///< the limit that its tasks get; absent: unlimited
+    std::string failover = "0";               ///< failover_of() its plan; a release before `failover` sets none
     unsigned hcas = 0;
     unsigned active_ports = 0;       ///< active ports of all HCAs, used or not
     std::string fabric;              ///< the ports in use, as text: "8 HCA ports (...), GID index 3"

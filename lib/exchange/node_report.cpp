@@ -69,6 +69,7 @@ NodeReport make_report(const NodeFacts& facts, const Plan& plan, std::string nod
     report.layout = plan.layout.layout;
     report.cpus = facts.allowed_cpus;
     report.memlock_kib = facts.limits.memlock_kib;
+    report.failover = failover_of(facts, plan);
     report.hcas = static_cast<unsigned>(facts.fabric.hcas.size());
     for (const auto& hca : facts.fabric.hcas) {
         report.active_ports += static_cast<unsigned>(std::ranges::count(hca.ports, "ACTIVE", &Port::state));

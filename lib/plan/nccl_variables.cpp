@@ -188,8 +188,6 @@ void add_tuning(VariableList& variables, const Plan& plan, const Settings& setti
     set("NCCL_NSOCKS_PERTHREAD", values.nsocks_perthread);
 }
 
-constexpr std::string_view failover_variable = "NCCL_IB_RESILIENCY_PORT_FAILOVER";
-
 /// The same on all nodes, whatever their ports are: it changes what the immediate data of a message means, and the two
 /// ends of a connection do not tell each other (ncclIbMultiSend() in src/transport/net_ib/p2p.cc of NCCL 2.30.7).
 void add_failover(VariableList& variables, const Plan& plan, const Settings& settings) {
@@ -264,6 +262,11 @@ void add_nccl(VariableList& variables, const Plan& plan, const NodeFacts& facts,
     add_profile(variables, plan);
     add_tuning(variables, plan, settings);
     add_failover(variables, plan, settings);
+}
+
+std::string failover_of(const NodeFacts& facts, const Plan& plan) {
+    const auto* const planned = find_variable(plan.variables, failover_variable);
+    return planned != nullptr ? planned->value : nccl_override(facts, failover_variable).value_or("0");
 }
 
 std::vector<std::string> judge_failover(const NodeFacts& facts, const FabricChoice& choice, const Settings& settings) {

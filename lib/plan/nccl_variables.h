@@ -52,6 +52,11 @@ std::vector<PortInUse> ports_in_use(const NodeFacts& facts, const FabricChoice& 
 /// decisions in `plan` so far.
 void add_nccl(VariableList& variables, const Plan& plan, const NodeFacts& facts, const Settings& settings);
 
+inline constexpr std::string_view failover_variable = "NCCL_IB_RESILIENCY_PORT_FAILOVER";
+
+/// Returns the value of failover_variable that the tasks get, ours or the user's; NCCL's default is "0".
+std::string failover_of(const NodeFacts& facts, const Plan& plan);
+
 /// Returns which ports have no other to which NCCL could fail over, if the user asks for that (failover=on). By itself
 /// NCCL fuses the ports of one PCI bus (NCCL_NET_MERGE_LEVEL=PORT), or none with our NCCL_IB_MERGE_NICS=0; what the
 /// user's variables fuse is not known.

@@ -35,6 +35,7 @@ void check_texts(const NodeMessage& message) {
         require_plain(report->node);
         require_plain(report->fabric);
         require_plain(report->plan_head_why);
+        require_plain(report->failover);
         require_plain(report->mpi);
         require_plain(report->keeps_order);
         for (const auto& warning : report->warnings) {

@@ -278,6 +278,15 @@ TEST(ExchangeDifferences, TheMajorityIsTheUsual) {
                      "n[02,04]: locked memory limited to 64 KiB; 3 nodes have locked memory unlimited"}));
 }
 
+TEST(ExchangeDifferences, FailoverIsForAllNodesOrForNone) {
+    auto reports = fabric_reports(3);
+    reports[0].failover = reports[1].failover = "1";
+    const auto findings = find_differences(reports);
+    EXPECT_EQ(lines(findings), Texts{"n03: NCCL_IB_RESILIENCY_PORT_FAILOVER=0; 2 nodes have "
+                                     "NCCL_IB_RESILIENCY_PORT_FAILOVER=1"});
+    EXPECT_TRUE(findings.at(0).fault);
+}
+
 TEST(ExchangeDifferences, MissingPortsAreNamed) {
     auto reports = fabric_reports(4);
     reports[2].ports.pop_back();

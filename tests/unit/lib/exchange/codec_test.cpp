@@ -46,6 +46,7 @@ NodeReport full_report() {
     report.users_head = "n01-ib";
     report.cpus = 96;
     report.memlock_kib = 64;
+    report.failover = "1";
     report.hcas = 9;
     report.active_ports = 10;
     report.fabric = "9 HCA ports (mlx5_0, ...), GID index 3";
@@ -80,6 +81,7 @@ void expect_equal(const NodeReport& a, const NodeReport& b) {
     EXPECT_EQ(a.users_head, b.users_head);
     EXPECT_EQ(a.cpus, b.cpus);
     EXPECT_EQ(a.memlock_kib, b.memlock_kib);
+    EXPECT_EQ(a.failover, b.failover);
     EXPECT_EQ(a.hcas, b.hcas);
     EXPECT_EQ(a.active_ports, b.active_ports);
     EXPECT_EQ(a.fabric, b.fabric);
@@ -107,7 +109,7 @@ TEST(ExchangeMessage, ANodeThatDoesNotKnowOrdersKeepsSlurms) {
     const auto& report = std::get<NodeReport>(*message);
     EXPECT_TRUE(is_understood(report.release));
     EXPECT_EQ(report.keeps_order, "its rdma-nccl is too old: upgrade it");
-    EXPECT_EQ(report.fabric_profile, no_profile_values);
+    EXPECT_EQ(report.failover, "0");
 }
 
 TEST(ExchangeMessage, ReportsSurvive) {

@@ -148,11 +148,15 @@ TEST(ExchangeReport, SaysWhereTheNodeIsInTheNetwork) {
     EXPECT_EQ(report.keeps_order, "");
 }
 
-TEST(ExchangeReport, SaysWhatItsFabricProfileSets) {
-    Plan plan;
-    EXPECT_EQ(make_report(NodeFacts(), plan, "n01").fabric_profile, no_profile_values);
-    plan.profile = PlannedProfile{"a.conf", "", "", {{{"NCCL_IB_TC", "41", "", ""}, ProfileUse::Withheld, ""}}};
-    EXPECT_EQ(make_report(NodeFacts(), plan, "n01").fabric_profile, profile_to_agree(plan.profile));
+TEST(ExchangeReport, SaysWhatFailoverItsTasksGet) {
+    NodeFacts facts;
+    EXPECT_EQ(make_report(facts, make_plan(facts, {}), "n01").failover, "0");
+    Settings settings;
+    settings.failover = true;
+    EXPECT_EQ(make_report(facts, make_plan(facts, settings), "n01").failover, "1");
+    facts.nccl_conf["NCCL_IB_RESILIENCY_PORT_FAILOVER"] = {"2", "/etc/nccl.conf"};
+    EXPECT_EQ(make_report(facts, make_plan(facts, settings), "n01").failover, "2");
+    EXPECT_EQ(make_report(facts, make_plan(facts, {}), "n01").failover, "2") << "also without failover=on";
 }
 
 TEST(ExchangeReport, SaysWhyItsTasksKeepSlurmsRanks) {
