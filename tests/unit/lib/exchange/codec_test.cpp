@@ -108,8 +108,8 @@ TEST(ExchangeMessage, ANodeThatDoesNotKnowOrdersKeepsSlurms) {
     ASSERT_TRUE(message) << message.error().message;
     const auto& report = std::get<NodeReport>(*message);
     EXPECT_TRUE(is_understood(report.release));
-    EXPECT_EQ(report.keeps_order, "its rdma-nccl is too old: upgrade it");
     EXPECT_EQ(report.failover, "0");
+    EXPECT_EQ(report.keeps_order, "its rdma-nccl is too old: upgrade it");
 }
 
 TEST(ExchangeMessage, ReportsSurvive) {

@@ -138,16 +138,6 @@ TEST(ExchangeReport, PortsAreInTheOrderOfPciAddresses) {
     EXPECT_EQ(ports[1].hca, "mlx5_0");
 }
 
-TEST(ExchangeReport, SaysWhereTheNodeIsInTheNetwork) {
-    NodeFacts facts;
-    facts.environment =
-        Environment(Texts{"SLURM_TOPOLOGY_ADDR=s1.l2.n01", "SLURM_TOPOLOGY_ADDR_PATTERN=switch.switch.node"});
-    const auto report = make_report(facts, Plan(), "n01");
-    EXPECT_EQ(report.topology_address, "s1.l2.n01");
-    EXPECT_EQ(report.topology_pattern, "switch.switch.node");
-    EXPECT_EQ(report.keeps_order, "");
-}
-
 TEST(ExchangeReport, SaysWhatFailoverItsTasksGet) {
     NodeFacts facts;
     EXPECT_EQ(make_report(facts, make_plan(facts, {}), "n01").failover, "0");
@@ -157,6 +147,19 @@ TEST(ExchangeReport, SaysWhatFailoverItsTasksGet) {
     facts.nccl_conf["NCCL_IB_RESILIENCY_PORT_FAILOVER"] = {"2", "/etc/nccl.conf"};
     EXPECT_EQ(make_report(facts, make_plan(facts, settings), "n01").failover, "2");
     EXPECT_EQ(make_report(facts, make_plan(facts, {}), "n01").failover, "2") << "also without failover=on";
+    facts.nccl_conf.clear();
+    facts.environment.set("NCCL_IB_RESILIENCY_PORT_FAILOVER", "");
+    EXPECT_EQ(make_report(facts, make_plan(facts, settings), "n01").failover, "0");
+}
+
+TEST(ExchangeReport, SaysWhereTheNodeIsInTheNetwork) {
+    NodeFacts facts;
+    facts.environment =
+        Environment(Texts{"SLURM_TOPOLOGY_ADDR=s1.l2.n01", "SLURM_TOPOLOGY_ADDR_PATTERN=switch.switch.node"});
+    const auto report = make_report(facts, Plan(), "n01");
+    EXPECT_EQ(report.topology_address, "s1.l2.n01");
+    EXPECT_EQ(report.topology_pattern, "switch.switch.node");
+    EXPECT_EQ(report.keeps_order, "");
 }
 
 TEST(ExchangeReport, SaysWhyItsTasksKeepSlurmsRanks) {
