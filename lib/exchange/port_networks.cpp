@@ -106,10 +106,12 @@ std::vector<Finding> compare_orders(std::span<const NodeReport> reports, const N
 
 /// Returns the order in which a greater number of nodes, most of those with the same networks, have these networks
 /// among others. Not where several of their ports are in one network: which of them the node lacks is not known.
-std::optional<UsualOrder> order_among_more(const ByNetworks& by_networks, const std::vector<std::string>& networks) {
-    const auto own_count = count_nodes(by_networks.at(networks));
+/// `shared`: networks of two nodes or more.
+std::optional<UsualOrder> order_among_more(std::span<const ByNetworks::value_type* const> shared,
+                                           const std::vector<std::string>& networks, std::size_t own_count) {
     std::optional<UsualOrder> found;
-    for (const auto& [more, nodes_by_order] : by_networks) {
+    for (const auto* const entry : shared) {
+        const auto& [more, nodes_by_order] = *entry;
         if (more.size() <= networks.size() ||
             !std::includes(more.begin(), more.end(), networks.begin(), networks.end())) {
             continue;
@@ -176,9 +178,15 @@ std::vector<Finding> find_crossed_rails(std::span<const NodeReport> reports) {
             by_networks[std::move(sorted)][std::move(networks)].push_back(i);
         }
     }
+    std::vector<const ByNetworks::value_type*> shared; // few, also where each of 10,000 nodes has networks of its own
+    for (const auto& entry : by_networks) {
+        if (count_nodes(entry.second) > 1) {
+            shared.push_back(&entry);
+        }
+    }
     std::vector<Finding> findings;
     for (const auto& [networks, nodes_by_order] : by_networks) {
-        if (const auto usual = order_among_more(by_networks, networks)) {
+        if (const auto usual = order_among_more(shared, networks, count_nodes(nodes_by_order))) {
             append(findings, name_others(reports, nodes_by_order, *usual));
         } else if (nodes_by_order.size() > 1) {
             append(findings, compare_orders(reports, nodes_by_order));

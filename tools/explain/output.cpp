@@ -265,8 +265,9 @@ std::string short_rejects(const PortChoice& choice) {
 std::string gids_text(const NodePlan& node) {
     std::vector<TableRow> rows = {{"PORT", "GID", "ADDRESS", "WHY", "NCCL ALONE", "AS TOLD", "REJECTED"}};
     for (const auto& hca : view_gids(node.facts.fabric, node.plan.fabric).hcas) {
-        for (const auto& [of, port, choice, gids] : hca.ports) {
-            for (const auto& entry : gids) {
+        for (const auto& port : hca.ports) {
+            const PortChoice& choice = port.choice;
+            for (const auto& entry : port.gids) {
                 if (choice.gid_index && entry.verdict.used()) {
                     rows.push_back({choice.name(), format_text("{}", entry.gid.index), entry.gid.value.text(),
                                     entry.verdict.reason, number_text(choice.nccl_default),
