@@ -17,8 +17,9 @@ constexpr std::array<std::string_view, 10> keys = {"vendor", "product", "asset",
 /// The plan chooses these for each node and step: no value can be right for a kind of machine.
 constexpr std::string_view plans_own =
     "NCCL_IB_HCA NCCL_IB_GID_INDEX NCCL_IB_ROCE_VERSION_NUM NCCL_IB_ADDR_FAMILY NCCL_IB_ADDR_RANGE NCCL_IB_DISABLE "
-    "NCCL_IB_MERGE_NICS NCCL_GIN_TYPE NCCL_SOCKET_IFNAME NCCL_SOCKET_FAMILY NCCL_NET NCCL_COMM_ID NCCL_HOSTID "
-    "NCCL_DEBUG NCCL_DEBUG_SUBSYS";
+    "NCCL_IB_MERGE_NICS NCCL_IB_RESILIENCY_PORT_FAILOVER NCCL_IB_RESILIENCY_PORT_RECOVERY NCCL_GIN_TYPE "
+    "NCCL_SOCKET_IFNAME NCCL_SOCKET_FAMILY NCCL_OOB_NET_IFNAME NCCL_NET NCCL_COMM_ID NCCL_HOSTID NCCL_DEBUG "
+    "NCCL_DEBUG_SUBSYS";
 
 /// A name with one of these words makes NCCL load code, write files, or read more variables from a file.
 constexpr std::string_view refused_words = "PLUGIN LIB SO DUMP FILE PATH DIR LOG TRACE REPLAY INSPECTOR PROFILER";

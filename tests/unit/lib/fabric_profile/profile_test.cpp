@@ -67,7 +67,9 @@ TEST(FabricProfile, WhatNobodyCanMean) {
         EXPECT_NE(fault_of(good + line).find("x.conf:3: " + fault), std::string::npos)
             << line.substr(0, 80) << " gives " << fault_of(good + line);
     };
-    for (const auto* const name : {"NCCL_IB_GID_INDEX", "NCCL_SOCKET_IFNAME", "NCCL_NET", "NCCL_DEBUG"}) {
+    for (const auto* const name :
+         {"NCCL_IB_GID_INDEX", "NCCL_SOCKET_IFNAME", "NCCL_OOB_NET_IFNAME", "NCCL_NET", "NCCL_DEBUG",
+          "NCCL_IB_RESILIENCY_PORT_FAILOVER", "NCCL_IB_RESILIENCY_PORT_RECOVERY"}) {
         expect(std::string(name) + "=1", "rdma-nccl chooses this one");
     }
     for (const auto* const name :
