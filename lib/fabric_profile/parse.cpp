@@ -22,8 +22,9 @@ constexpr std::string_view plans_own =
     "NCCL_DEBUG_SUBSYS";
 
 /// A name with one of these words makes NCCL load code, write files, or read more variables from a file.
-constexpr std::string_view refused_words = "PLUGIN LIB SO DUMP FILE PATH DIR LOG TRACE REPLAY INSPECTOR PROFILER";
-/// But these are only read.
+constexpr std::string_view refused_words =
+    "PLUGIN PLUGINS LIB LIBS SO DUMP FILE FILES CONFIG PATH DIR LOG TRACE REPLAY INSPECTOR PROFILER";
+/// But these are only read. NCCL takes other than full paths from the directory of each task.
 constexpr std::string_view read_files = "NCCL_TOPO_FILE NCCL_GRAPH_FILE";
 
 bool loads_or_writes(std::string_view name) {
@@ -51,6 +52,9 @@ std::optional<Fault> take_variable(FabricProfile& profile, ProfileValue entry, s
     }
     if (loads_or_writes(name)) {
         return Fault{name, "may load code, or name files that are not only read: set it in nccl.conf"};
+    }
+    if (contains(split_words(read_files), name) && !entry.value.starts_with('/')) {
+        return Fault{name, "expected the full path of a file, which begins with /"};
     }
     if (find_by(profile.values, &ProfileValue::name, name) != nullptr) {
         return Fault{name, "is there twice"};

@@ -76,11 +76,15 @@ TEST(FabricProfile, WhatNobodyCanMean) {
          {"NCCL_NET_PLUGIN", "NCCL_TUNER_PLUGIN", "NCCL_PROFILER_PLUGIN", "NCCL_ENV_PLUGIN", "NCCL_IBVERBS_LIB",
           "NCCL_LIBIBVERBS_SO", "NCCL_CONF_FILE", "NCCL_DEBUG_FILE", "NCCL_TOPO_DUMP_FILE", "NCCL_GRAPH_DUMP_FILE",
           "NCCL_GRAPH_DUMP_FILE_RANK", "NCCL_PROFILE_DUMP_FILE", "NCCL_INSPECTOR_ENABLE", "NCCL_TUNER_CONFIG_PATH",
-          "NCCL_INSPECTOR_DUMP_DIR", "RCCL_ANP_CONFIG_FILE", "RCCL_REPLAY_FILE"}) {
+          "NCCL_INSPECTOR_DUMP_DIR", "RCCL_ANP_CONFIG_FILE", "RCCL_REPLAY_FILE", "NCCL_CONF_FILES", "NCCL_A_CONFIG",
+          "NCCL_A_PLUGINS", "NCCL_A_LIBS"}) {
         expect(std::string(name) + " = 1", "may load code, or name files that are not only read");
     }
-    for (const auto* const name :
-         {"NCCL_TOPO_FILE", "NCCL_GRAPH_FILE", "NCCL_IB_DATA_DIRECT", "NCCL_SOCKET_NTHREADS"}) {
+    for (const auto* const name : {"NCCL_TOPO_FILE", "NCCL_GRAPH_FILE"}) {
+        EXPECT_EQ(fault_of(good + name + " = /opt/x.xml\n"), "(none)") << name;
+        expect(std::string(name) + " = x.xml", "expected the full path of a file, which begins with /");
+    }
+    for (const auto* const name : {"NCCL_IB_DATA_DIRECT", "NCCL_SOCKET_NTHREADS"}) {
         EXPECT_EQ(fault_of(good + name + " = 1\n"), "(none)") << name;
     }
     for (const auto* const name : {"PATH", "LD_PRELOAD", "NCCL_", "NCCL_a", "NCCL_A B", "nccl_x", "", "UCX_TLS"}) {
