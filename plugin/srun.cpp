@@ -74,6 +74,10 @@ bool has_components() {
     return words && contains(split(*words, '\0'), ":");
 }
 
+bool is_lone_node(const SpankHandle& host, bool heterogeneous_job) {
+    return host.node_count() == 1U && !heterogeneous_job && !has_components();
+}
+
 /// Returns the facts about the step that the exchange needs. Asks Slurm.
 ExchangeStep know_step(const ClientStep& client, bool heterogeneous_job, std::uint32_t node_count) {
     auto layout = load_step_layout(client.job_id, client.step_id, heterogeneous_job);
@@ -94,8 +98,7 @@ bool start_exchange(std::optional<ExchangeServer>& server, const ClientStep& ste
                     bool heterogeneous_job) {
     const auto node_count = host.node_count().value_or(0);
     const bool daemons = classify_program(host.program()).kind == ProgramKind::RuntimeDaemon; // nodes skip these
-    const bool alone = node_count == 1 && !heterogeneous_job && !has_components();
-    if (!server || daemons || alone) {
+    if (!server || daemons || is_lone_node(host, heterogeneous_job)) {
         return call_off(server);
     }
     if (!has_descriptors_for(node_count)) {
@@ -251,8 +254,8 @@ int client_start_step(const Configuration& configuration, const SpankHandle& hos
     leave_note(StepLayout().note(*job_id, *step_id), settings, environment);
     if (!start_exchange(server, *step, host, heterogeneous_job)) {
         auto note = load_step_layout(*job_id, *step_id, heterogeneous_job).note(*job_id, *step_id);
-        const bool several = host.node_count().value_or(1) > 1;
-        note.unequal_gpus = several && load_gpus_differ(*job_id);
+        const bool several = !is_lone_node(host, heterogeneous_job);
+        note.unequal_gpus = host.node_count().value_or(1) > 1 && load_gpus_differ(*job_id);
         leave_note(std::move(note), settings, environment);
         if (several && asks_for_order(settings)) {
             report_to_user(order_not_agreed);

@@ -157,7 +157,8 @@ Plan complete_plan(Plan own, const NodeFacts& facts, const Settings& settings, c
     plan.sockets = towards_head.value_or(sockets);
     plan.meets_anywhere = !towards_head || (!plan.users_head && facts.step.node_count == 1);
     collect_warnings(plan, facts, settings, sockets, agreement.has_value());
-    settle_profile(plan, facts, settings, agreement ? agreement->fabric_profile : facts.step.node_count == 1);
+    const bool lone_node = facts.step.node_count == 1 && !facts.step.heterogeneous; // else other components may run
+    settle_profile(plan, facts, settings, agreement ? agreement->fabric_profile : lone_node);
     plan.variables = plan_variables(plan, facts, settings, coordination.unequal_gpus);
     judge_node_limits(plan, facts, settings);
     return plan;

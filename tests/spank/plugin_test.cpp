@@ -383,6 +383,15 @@ TEST_F(PluginTest, OfSeveralNodesThatDoNotAgreeNoneSetsAFabricProfile) {
     run("fabric_profile");
     EXPECT_TRUE(said(none)) << slurm.messages();
     EXPECT_EQ(value(0, "NCCL_IB_TC"), "(unset)");
+    make_one_node();
+    slurm.clear_messages();
+    run("fabric_profile");
+    EXPECT_FALSE(said(none)) << slurm.messages();
+    EXPECT_EQ(value(0, "NCCL_IB_TC"), "41");
+    ::setenv("SLURM_HET_SIZE", "2", 1); // another component has nodes
+    run("fabric_profile");
+    EXPECT_TRUE(said(none)) << slurm.messages();
+    EXPECT_EQ(value(0, "NCCL_IB_TC"), "(unset)");
 }
 
 TEST_F(PluginTest, ABadFabricProfileIsOneWarningAndEndsNoStep) {

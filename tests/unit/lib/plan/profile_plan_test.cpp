@@ -98,6 +98,14 @@ TEST(ProfilePlan, OfSeveralNodesAllSetItOrNone) {
     EXPECT_EQ(text(agreed, "NCCL_IB_QPS_PER_CONNECTION"), "NCCL_IB_QPS_PER_CONNECTION=1 [fabric profile]");
 }
 
+TEST(ProfilePlan, AComponentOfAHeterogeneousJobIsNotAlone) {
+    auto facts = facts_with("NCCL_IB_TC = 41\n");
+    const auto settings = settings_of("fabric_profile");
+    EXPECT_EQ(use(make_plan(facts, settings)), "set: fabric_profile=on");
+    facts.step.heterogeneous = true;
+    EXPECT_EQ(use(make_plan(facts, settings)), "withheld: set only where all nodes of the step have agreed on it");
+}
+
 TEST(ProfilePlan, NodesTellWhatTheyWouldSet) {
     const auto told = [](NodeFacts facts, const std::string& option = "fabric_profile") {
         facts.step.node_count = 2;
