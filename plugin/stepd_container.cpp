@@ -101,15 +101,13 @@ SettledTask settle_task(const NodeState& state, const SpankHandle& host, const T
         if (fault && task.rank == 0 && state.settings.verbose > 0) {
             state.report("warning: " + *fault);
         }
-        if (!host.has_container_option()) { // a variable alone does not prove that the image comes later
-            return {std::move(variables), std::nullopt};
-        }
-        for (auto& variable : variables) {
-            if (variable.source == profile_source && variable.action == VariableAction::Set) { // up to the image
+        for (auto& variable : variables) { // a profile's are up to the image, which may come later
+            if (host.has_container() && variable.source == profile_source && variable.action == VariableAction::Set) {
                 variable.action = VariableAction::Unset;
             }
         }
-        return {std::move(variables), std::move(fault)};
+        // A variable alone does not prove that the image comes later.
+        return {std::move(variables), host.has_container_option() ? std::move(fault) : std::nullopt};
     }
     auto settled = settle_in_container(std::move(variables), state.facts.environment, now);
     settle_profile(state, task, now, settled);

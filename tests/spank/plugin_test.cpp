@@ -372,6 +372,10 @@ TEST_F(PluginTest, AFabricProfileReachesTheTasksOnlyWhenItIsOn) {
     slurm.options_of_others = {"container-image"}; // whose files cannot be judged yet
     run("fabric_profile");
     EXPECT_EQ(value(0, "NCCL_IB_TC"), "(unset)");
+    slurm.options_of_others.clear();
+    slurm.step.environment["PYXIS_CONTAINER_IMAGE"] = "some";
+    run("fabric_profile");
+    EXPECT_EQ(value(0, "NCCL_IB_TC"), "(unset)");
 }
 
 TEST_F(PluginTest, OfSeveralNodesThatDoNotAgreeNoneSetsAFabricProfile) {
