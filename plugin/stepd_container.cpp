@@ -60,9 +60,12 @@ ContainerFaults judge_here(const NodeState& state, const Environment& now, const
 /// Lets this container decide about what a fabric profile sets.
 void settle_profile(const NodeState& state, const TaskFacts& task, const Environment& now,
                     ContainerVariables& settled) {
+    if (find_by(settled.variables, &Variable::source, profile_source) == nullptr) {
+        return;
+    }
     const auto root = SysRoot::open("/");
     const auto unseen = root ? withdraw_profile(*root, now, settled) : std::vector<std::string>();
-    if (!unseen.empty() && task.rank == 0 && state.settings.verbose > 0) {
+    if (!unseen.empty() && task.local_rank == 0 && state.settings.verbose > 0) {
         state.report(format_text("warning: the container lacks files of the fabric profile ({}), which are not set: "
                                  "mount them at the same place",
                                  joined(unseen)));
