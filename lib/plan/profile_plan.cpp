@@ -17,9 +17,10 @@ ProfileDecision decide(const ProfileValue& value, const NodeFacts& facts, const 
         return {value, ProfileUse::Kept,
                 by_user ? "set in the environment" : format_text("set in {}", file->second.file)};
     }
-    // The site's values of these variables count with tuning=on alone.
-    if (const auto sites = settings.given.find(value.name); settings.tuning && sites != settings.given.end()) {
-        return {value, ProfileUse::Kept, format_text("{} in {}", sites->second.text, sites->second.place)};
+    if (const auto sites = settings.given.find(value.name); sites != settings.given.end()) {
+        return {value, ProfileUse::Kept,
+                format_text("{} in {}{}", sites->second.text, sites->second.place,
+                            settings.tuning ? "" : ", which tuning=off ignores")};
     }
     if (value.absent) {
         return {value, ProfileUse::Impossible, "this node has no such file"};

@@ -72,11 +72,11 @@ TEST(ProfilePlan, IsWeakerThanUserFileAndSite) {
     EXPECT_EQ(use(plan, 2), "kept: 19 in site.conf:1");
 }
 
-TEST(ProfilePlan, TheSitesValuesCountWithTuningAlone) {
+TEST(ProfilePlan, TheSitesValueWinsWithoutTuningToo) {
     const auto facts = facts_with("NCCL_IB_TIMEOUT = 20\n");
     const auto plan = make_plan(facts, settings_of("fabric_profile,tuning=off", "NCCL_IB_TIMEOUT = 19\n"));
-    EXPECT_EQ(use(plan), "set: fabric_profile=on");
-    EXPECT_EQ(text(plan, "NCCL_IB_TIMEOUT"), "NCCL_IB_TIMEOUT=20 [fabric profile]");
+    EXPECT_EQ(use(plan), "kept: 19 in site.conf:1, which tuning=off ignores");
+    EXPECT_EQ(text(plan, "NCCL_IB_TIMEOUT"), "");
 }
 
 TEST(ProfilePlan, OfSeveralNodesAllSetItOrNone) {
