@@ -162,6 +162,13 @@ TEST(ExchangeReport, SaysWhereTheNodeIsInTheNetwork) {
     EXPECT_EQ(report.keeps_order, "");
 }
 
+TEST(ExchangeReport, SaysWhatItsFabricProfileSets) {
+    Plan plan;
+    EXPECT_EQ(make_report(NodeFacts(), plan, "n01").fabric_profile, no_profile_values);
+    plan.profile = PlannedProfile{"a.conf", "", "", {{{"NCCL_IB_TC", "41", "", ""}, ProfileUse::Withheld, ""}}};
+    EXPECT_TRUE(make_report(NodeFacts(), plan, "n01").fabric_profile.starts_with("1 value of a.conf:"));
+}
+
 TEST(ExchangeReport, SaysWhyItsTasksKeepSlurmsRanks) {
     const auto report = [](const Texts& environment) {
         NodeFacts facts;
