@@ -72,12 +72,27 @@ TEST(FabricProfile, WhatNobodyCanMean) {
           "NCCL_IB_RESILIENCY_PORT_FAILOVER", "NCCL_IB_RESILIENCY_PORT_RECOVERY"}) {
         expect(std::string(name) + "=1", "rdma-nccl chooses this one");
     }
-    for (const auto* const name :
-         {"NCCL_NET_PLUGIN", "NCCL_TUNER_PLUGIN", "NCCL_PROFILER_PLUGIN", "NCCL_ENV_PLUGIN", "NCCL_IBVERBS_LIB",
-          "NCCL_LIBIBVERBS_SO", "NCCL_CONF_FILE", "NCCL_DEBUG_FILE", "NCCL_TOPO_DUMP_FILE", "NCCL_GRAPH_DUMP_FILE",
-          "NCCL_GRAPH_DUMP_FILE_RANK", "NCCL_PROFILE_DUMP_FILE", "NCCL_INSPECTOR_ENABLE", "NCCL_TUNER_CONFIG_PATH",
-          "NCCL_INSPECTOR_DUMP_DIR", "RCCL_ANP_CONFIG_FILE", "RCCL_REPLAY_FILE", "NCCL_CONF_FILES", "NCCL_A_CONFIG",
-          "NCCL_A_PLUGINS", "NCCL_A_LIBS"}) {
+    for (const auto* const name : {"NCCL_NET_PLUGIN",
+                                   "NCCL_TUNER_PLUGIN",
+                                   "NCCL_PROFILER_PLUGIN",
+                                   "NCCL_ENV_PLUGIN",
+                                   "NCCL_IBVERBS_LIB",
+                                   "NCCL_LIBIBVERBS_SO",
+                                   "NCCL_CONF_FILE",
+                                   "NCCL_DEBUG_FILE",
+                                   "NCCL_TOPO_DUMP_FILE",
+                                   "NCCL_GRAPH_DUMP_FILE",
+                                   "NCCL_GRAPH_DUMP_FILE_RANK",
+                                   "NCCL_PROFILE_DUMP_FILE",
+                                   "NCCL_INSPECTOR_ENABLE",
+                                   "NCCL_TUNER_CONFIG_PATH",
+                                   "NCCL_INSPECTOR_DUMP_DIR",
+                                   "RCCL_ANP_CONFIG_FILE",
+                                   "RCCL_REPLAY_FILE",
+                                   "NCCL_CONF_FILES",
+                                   "NCCL_A_CONFIG",
+                                   "NCCL_A_PLUGINS",
+                                   "NCCL_A_LIBS"}) {
         expect(std::string(name) + " = 1", "may load code, or name files that are not only read");
     }
     for (const auto* const name : {"NCCL_TOPO_FILE", "NCCL_GRAPH_FILE"}) {
