@@ -105,6 +105,7 @@ struct Settings {
     RoceVersion roce = RoceVersion::V2;
     bool tuning = true;
     TuningValues tuning_values;
+    bool failover = false;       ///< between the ports of a NIC that NCCL has fused
     bool fabric_profile = false; ///< sets what the profile of this kind of machine says (lib/fabric_profile)
     BindChoice bind = BindChoice::Auto;
     bool spawn = false; ///< puts `rdma-nccl run` in front of the program; layout is then auto or node
