@@ -234,6 +234,8 @@ constexpr auto keys = std::to_array<SettingsKey>({
     {"roce", "2, 1", "RoCE version of the GID", set_word<&Settings::roce, roce_versions>},
     {"tuning", "on, off", "set NCCL_IB_TIMEOUT, NCCL_IB_QPS_PER_CONNECTION and the socket threads",
      set_switch<&Settings::tuning>},
+    {"failover", "off, on", "let NCCL (2.29.7 and newer) go on over the other ports of a fused NIC when one fails",
+     set_switch<&Settings::failover>},
     {"fabric_profile", "off, on",
      "set the NCCL values that are published for machines like this one; off only shows them",
      set_switch<&Settings::fabric_profile>},
