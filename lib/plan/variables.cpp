@@ -96,17 +96,28 @@ void add_nccl_conf(NcclConf& conf, std::string_view text, const std::string& fil
     }
 }
 
+namespace {
+
+/// RCCL reads files of its own name (src/misc/param.cc of ROCm/rccl). Which of the two the programs of a node load, the
+/// drivers tell: AMD's may be there for a processor's graphics only, beside NVIDIA's.
+std::string conf_name(const SysRoot& root) {
+    return root.exists("/sys/class/kfd/kfd") && !root.exists("/proc/driver/nvidia/version") ? "rccl.conf" : "nccl.conf";
+}
+
+} // namespace
+
 NcclConf read_nccl_conf(const SysRoot& root, const Environment& environment, const std::string& home) {
     constexpr std::size_t max_file = std::size_t{1} << 20;
+    const auto name = conf_name(root);
     NcclConf conf;
-    const auto absolute = [](const std::string& directory, const std::string& name) {
-        return directory.starts_with('/') ? directory + "/" + name : "";
+    const auto absolute = [](const std::string& directory, const std::string& file) {
+        return directory.starts_with('/') ? directory + "/" + file : "";
     };
     const std::string named = environment.get("NCCL_CONF_FILE").value_or(""); // an empty one counts as not set
-    const std::string file = named.empty()            ? absolute(home, ".nccl.conf")
+    const std::string file = named.empty()            ? absolute(home, "." + name)
                              : named.starts_with('/') ? named
                                                       : absolute(environment.get("PWD").value_or(""), named);
-    for (const auto& path : {file, std::string("/etc/nccl.conf")}) {
+    for (const auto& path : {file, "/etc/" + name}) {
         if (const auto text = path.empty() ? fail("") : root.read(path, max_file)) {
             add_nccl_conf(conf, *text, path);
         }

@@ -166,7 +166,7 @@ constexpr unsigned most_links = 40; // the kernel's limit, path_resolution(7)
 std::string only_nccl_lines(std::string_view text) {
     std::string kept;
     for (const auto line : split(text, '\n')) {
-        if (line.starts_with("NCCL_")) {
+        if (line.starts_with("NCCL_") || line.starts_with("RCCL_")) {
             kept += std::string(line) + "\n";
         }
     }

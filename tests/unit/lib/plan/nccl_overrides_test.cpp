@@ -53,6 +53,19 @@ TEST(NcclConf, IsReadWhereNcclReadsIt) {
     EXPECT_EQ(file({"NCCL_CONF_FILE=/none"}), "etc");
 }
 
+TEST(NcclConf, IsRcclsOnANodeWithAmdsGpus) {
+    test::Tree tree;
+    tree.file("/etc/nccl.conf", "FILE=nccl\n").file("/etc/rccl.conf", "FILE=rccl\n");
+    tree.file("/home/user/.rccl.conf", "HOME=rccl\n");
+    const auto conf = [&] { return read_nccl_conf(tree.root(), Environment(), "/home/user"); };
+    EXPECT_EQ(conf().at("FILE").value, "nccl");
+    tree.directory("/sys/class/kfd/kfd");
+    EXPECT_EQ(conf().at("FILE").file, "/etc/rccl.conf");
+    EXPECT_EQ(conf().at("HOME").file, "/home/user/.rccl.conf");
+    tree.file("/proc/driver/nvidia/version", "NVRM\n");
+    EXPECT_EQ(conf().at("FILE").value, "nccl") << "AMD's are the processors'";
+}
+
 TEST(UsersNccl, NothingToSay) {
     EXPECT_EQ(warnings(node()), Texts{});
     for (const auto& [name, value] : std::vector<std::pair<std::string, std::string>>{{"NCCL_IB_GID_INDEX", "3"},
