@@ -4,6 +4,7 @@
 #include "lib/base/format.h"
 #include "lib/base/lists.h"
 #include "lib/fabric/fabric.h"
+#include "lib/fabric/kernel_text.h"
 #include "lib/fabric/readers.h"
 #include "lib/nccl_log/reader.h"
 #include "lib/plan/nccl_variables.h"
@@ -34,6 +35,44 @@ std::vector<Count> read_link_downed(const SysRoot& root, const TrafficSources& s
                                                           port.hca, port.port))
                            : std::nullopt;
     });
+}
+
+/// Returns the entry of the GID table that NCCL takes at a RoCE port; nullopt where it is not known.
+std::optional<Gid> gid_of_nccl(const WatchedStep& step, const PortSource& source) {
+    const auto* const choice = find_by(step.plan.fabric.ports, &PortChoice::name, source.name());
+    const auto* const port = step.facts.fabric.find_port(source.hca, source.port);
+    if (choice == nullptr || port == nullptr || !choice->nccl_effective) {
+        return std::nullopt;
+    }
+    const auto* const gid = find_by(port->gids, &Gid::index, *choice->nccl_effective);
+    return gid != nullptr ? std::optional(*gid) : std::nullopt;
+}
+
+/// Returns what has become of the GID that NCCL takes at a port; nullopt if it is there as before, or cannot be read.
+/// The kernel does not reuse an entry while a queue pair has it, so an address that comes back meanwhile gets another
+/// one (GID_TABLE_ENTRY_PENDING_DEL, Linux drivers/infiniband/core/cache.c).
+std::optional<GidChange> read_gid_change(const SysRoot& root, const PortSource& port) {
+    if (!port.gid) {
+        return std::nullopt;
+    }
+    constexpr std::size_t longest_gid = 128;
+    const auto text = root.read(
+        format_text("/sys/class/infiniband/{}/ports/{}/gids/{}", port.hca, port.port, port.gid->index), longest_gid);
+    const auto now = text ? parse_gid(*text) : std::nullopt;
+    if (!now || *now == port.gid->value) {
+        return std::nullopt;
+    }
+    GidChange change{port.gid->index, port.gid->value, *now};
+    Hca hca;
+    hca.name = port.hca;
+    hca.ports.emplace_back().number = port.port;
+    read_gid_tables(root, hca);
+    for (const auto& gid : hca.ports.front().gids) {
+        if (gid.value == change.before && gid.type == port.gid->type && gid.netdev == port.gid->netdev) {
+            change.moved_to = gid.index;
+        }
+    }
+    return change;
 }
 
 /// Describes the owner of queue pairs that are not the step's.
@@ -106,6 +145,8 @@ void StepWatch::sample(bool has_ended) {
         look_up_environment();
     } else if (link_downed_after_.empty()) { // a later sample is not of the step
         link_downed_after_ = read_link_downed(root_, meter_.sources());
+        gid_changes_ =
+            mapped(meter_.sources().ports, [this](const PortSource& port) { return read_gid_change(root_, port); });
     }
     // Also at the end: a job that began after the last sample may have moved most of the bytes.
     others_seen_ =
@@ -169,6 +210,7 @@ NodeEvidence StepWatch::evidence() const {
         if (before && after) {
             evidence.traffic.ports[i].link_downed = LinkDowned{*before, *after};
         }
+        evidence.traffic.ports[i].gid_change = gid_changes_[i];
     }
     evidence.qps = qps_;
     if (unseen_ && qps_.most_own == 0) { // made by a thread that has ended, or in another namespace
@@ -198,11 +240,14 @@ bool StepWatch::should_wait_for_counters() const {
 
 StepWatch watch_step(const WatchedStep& step, StepProcesses processes) {
     const auto ports = mapped(ports_in_use(step.facts, step.plan.fabric), &PortInUse::name);
+    auto sources = traffic_sources(step.root, step.facts.fabric, ports);
+    for (auto& port : sources.ports) {
+        port.gid = port.expected ? gid_of_nccl(step, port) : std::nullopt;
+    }
     const auto& gpus = step.facts.fabric.gpus;
     const bool asks =
         step.root.is_live() && find_by(gpus, &Gpu::vendor, "nvidia") != nullptr && !is_mnnvl_off(step.facts);
-    return {step.root, traffic_sources(step.root, step.facts.fabric, ports), processes,
-            asks ? std::span<const Gpu>(gpus) : std::span<const Gpu>()};
+    return {step.root, std::move(sources), processes, asks ? std::span<const Gpu>(gpus) : std::span<const Gpu>()};
 }
 
 NodeEvidence collect_evidence(const WatchedStep& step, StepWatch& watch, std::vector<std::string> container_faults,

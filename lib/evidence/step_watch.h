@@ -29,7 +29,7 @@ public:
     StepWatch(const SysRoot& root, TrafficSources sources, StepProcesses processes, std::span<const Gpu> gpus = {});
 
     /// Reads the bytes and looks for other jobs on the node. Reads the queue pairs too, unless the step `has_ended`:
-    /// the first such call reads how often ports went down.
+    /// the first such call reads how often ports went down, and whether they have the GIDs that NCCL took.
     void sample(bool has_ended = false);
 
     /// Returns the time of the next sample: soon at first, because short steps end early, later every five seconds.
@@ -58,6 +58,7 @@ private:
     const SysRoot& root_;
     TrafficMeter meter_;
     std::vector<Count> link_downed_before_, link_downed_after_; ///< by port; nothing before the end in the latter
+    std::vector<std::optional<GidChange>> gid_changes_;         ///< by port; nothing before the end
     StepProcesses processes_;
     Clock::time_point start_, next_sample_;
     QpEvidence qps_;

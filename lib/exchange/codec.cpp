@@ -77,10 +77,15 @@ void fields(auto& f, Is<LinkDowned> auto& m) {
     each(f, "before", m.before, "after", m.after);
 }
 
+void fields(auto& f, Is<GidChange> auto& m) {
+    each(f, "index", m.index, "before", m.before, "after", m.after, "moved_to", m.moved_to);
+}
+
 void fields(auto& f, Is<PortTraffic> auto& m) {
     f("port", m.port, longest_name);
     f("source", m.source, ByteSource::None);
-    each(f, "bytes", m.bytes, "expected", m.expected, "problem", m.problem, "link_downed", m.link_downed);
+    each(f, "bytes", m.bytes, "expected", m.expected, "problem", m.problem, "link_downed", m.link_downed, "gid_change",
+         m.gid_change);
 }
 
 void fields(auto& f, Is<NetdevTraffic> auto& m) {

@@ -45,7 +45,8 @@ struct PortSource {
     /// How late the counters may be: irdma and EFA refresh them about every second, other drivers keep what they have
     /// read for hw_counters/lifespan.
     std::chrono::milliseconds counter_latency{0};
-    bool expected = false; ///< a port that NCCL was told to use
+    bool expected = false;  ///< a port that NCCL was told to use
+    std::optional<Gid> gid; ///< the entry that NCCL takes there; absent on InfiniBand, and where it is not known
 
     /// Returns "mlx5_1:1".
     [[nodiscard]] std::string name() const { return port_name(hca, port); }
@@ -136,6 +137,16 @@ struct LinkDowned {
     friend bool operator==(const LinkDowned&, const LinkDowned&) = default;
 };
 
+/// The entry of a port's GID table that NCCL took holds another GID than in the plan.
+struct GidChange {
+    unsigned index = 0;
+    IpAddress before, after; ///< "::": the entry is empty
+    /// Where `before` is now, with the same RoCE version and interface; absent: nowhere.
+    std::optional<unsigned> moved_to{};
+
+    friend bool operator==(const GidChange&, const GidChange&) = default;
+};
+
 struct PortTraffic {
     std::string port; ///< "mlx5_1:1"
     ByteSource source = ByteSource::None;
@@ -143,6 +154,7 @@ struct PortTraffic {
     bool expected = false;
     std::string problem; ///< "its counters were reset", "could not be read for 12 s", or why there is no source
     std::optional<LinkDowned> link_downed{}; ///< before and after a step; absent: not read, or there is no counter
+    std::optional<GidChange> gid_change{};   ///< at the end of a step; absent: it is the same, or not known
 
     friend bool operator==(const PortTraffic&, const PortTraffic&) = default;
 };

@@ -2,9 +2,12 @@
 #include "lib/evidence/step_watch.h"
 
 #include "lib/base/lists.h"
+#include "lib/fabric/kernel_text.h"
+#include "tests/unit/fabric_values.h"
 #include "tests/unit/fake_nvml.h"
 #include "tests/unit/tree.h"
 
+#include <functional>
 #include <gtest/gtest.h>
 #include <sys/wait.h>
 
@@ -56,6 +59,27 @@ protected:
         watch.sample(true);
         return watch.evidence().traffic.ports.at(0).link_downed;
     }
+    /// The port's table has an address, of eth0, at an index.
+    void gid(unsigned index, const std::string& address, const std::string& type = "RoCE v2") {
+        const std::string port = "/sys/class/infiniband/mlx5_0/ports/1/";
+        const std::string slot = std::to_string(index);
+        tree_.file(port + "gids/" + slot, gid_text(IpAddress::parse(address).value()) + "\n")
+            .file(port + "gid_attrs/types/" + slot, type + "\n")
+            .file(port + "gid_attrs/ndevs/" + slot, "eth0\n");
+    }
+    /// NCCL takes 10.1.0.7 at index 3, behind the same address of RoCE v1.
+    void take_gid() {
+        gid(2, "10.1.0.7", "IB/RoCE v1");
+        gid(3, "10.1.0.7");
+        sources_.ports.front().gid = test::make_gid(3, "10.1.0.7", GidType::RoceV2, "eth0");
+    }
+    /// What is known of it at the end of a step in which `change` happens.
+    std::optional<GidChange> gid_change(const std::function<void()>& change) {
+        auto watch = this->watch();
+        change();
+        watch.sample(true);
+        return watch.evidence().traffic.ports.at(0).gid_change;
+    }
     StepWatch watch(StepProcesses processes = {}, std::span<const Gpu> gpus = {}) {
         return {root_, sources_, processes, gpus};
     }
@@ -64,6 +88,10 @@ protected:
     SysRoot root_;
     TrafficSources sources_;
 };
+
+IpAddress ip(std::string_view text) {
+    return IpAddress::parse(text).value();
+}
 
 constexpr std::uint64_t much = std::uint64_t{1} << 28;
 
@@ -185,6 +213,76 @@ TEST_F(Watched, ACounterOfLinksThatIsMissingIsNoProblem) {
         EXPECT_EQ(port.link_downed, std::nullopt) << missing_at_start;
         EXPECT_EQ(port.problem, "") << missing_at_start;
     }
+}
+
+TEST_F(Watched, ReadsAtTheEndWhetherTheGidOfNcclHasChanged) {
+    take_gid();
+    auto watch = this->watch();
+    gid(3, "fe80::1");
+    watch.sample();
+    EXPECT_EQ(watch.evidence().traffic.ports.at(0).gid_change, std::nullopt) << "the step has not ended";
+    watch.sample(true);
+    const GidChange wanted{3, ip("10.1.0.7"), ip("fe80::1")};
+    EXPECT_EQ(watch.evidence().traffic.ports.at(0).gid_change, wanted) << "10.1.0.7 at index 2 is of RoCE v1";
+    gid(3, "10.1.0.7");
+    watch.sample(true);
+    EXPECT_EQ(watch.evidence().traffic.ports.at(0).gid_change, wanted) << "a later sample is not of the step";
+}
+
+TEST_F(Watched, FindsAGidThatHasMoved) {
+    take_gid();
+    const auto moved = gid_change([this] {
+        gid(3, "::");
+        gid(4, "10.1.0.8");
+        gid(5, "10.1.0.7");
+    });
+    EXPECT_EQ(moved, (GidChange{3, ip("10.1.0.7"), ip("::"), 5}));
+    tree_.file("/sys/class/infiniband/mlx5_0/ports/1/gid_attrs/ndevs/5", "eth0.100\n");
+    EXPECT_EQ(gid_change([] {}), (GidChange{3, ip("10.1.0.7"), ip("::")})) << "that is another interface's";
+}
+
+TEST_F(Watched, SaysNothingOfAGidThatIsThereOrCannotBeRead) {
+    take_gid();
+    EXPECT_EQ(gid_change([this] { gid(4, "10.1.0.8"); }), std::nullopt) << "another entry";
+    EXPECT_EQ(gid_change([this] { gid(3, "10.1.0.8"); }), (GidChange{3, ip("10.1.0.7"), ip("10.1.0.8")}));
+    const std::string file = "/sys/class/infiniband/mlx5_0/ports/1/gids/3";
+    EXPECT_EQ(gid_change([&] { tree_.file(file, "no GID\n"); }), std::nullopt);
+    EXPECT_EQ(gid_change([&] { tree_.remove(file); }), std::nullopt);
+    EXPECT_EQ(gid_change([this] { tree_.remove("/sys/class/infiniband"); }), std::nullopt) << "the device is gone";
+    take_gid();
+    sources_.ports.front().gid.reset();
+    EXPECT_EQ(gid_change([this] { gid(3, "10.1.0.8"); }), std::nullopt) << "which one NCCL takes is not known";
+}
+
+TEST_F(Watched, KnowsByThePlanWhichGidNcclTakes) {
+    NodeFacts facts;
+    test::add_roce(facts.fabric, "mlx5_0", "eth0", "10.1.0.7");
+    test::add_roce(facts.fabric, "mlx5_1", "eth1", "10.2.0.7");
+    test::add_infiniband(facts.fabric, "mlx5_2");
+    Plan plan;
+    for (const auto* const hca : {"mlx5_0", "mlx5_1", "mlx5_2"}) {
+        plan.fabric.ports.emplace_back().hca = hca;
+    }
+    const auto changes = [&] {
+        auto watch = watch_step({root_, facts, plan}, {});
+        watch.sample(true);
+        return mapped(watch.evidence().traffic.ports, &PortTraffic::gid_change);
+    };
+    gid(1, "fe80::1");
+    gid(3, "10.1.0.8");
+    plan.fabric.ports[0].nccl_effective = 3;
+    plan.fabric.ports[1].nccl_effective = 3; // which cannot be read
+    const GidChange wanted{3, ip("10.1.0.7"), ip("10.1.0.8")};
+    EXPECT_EQ(changes(), (std::vector<std::optional<GidChange>>{wanted, std::nullopt, std::nullopt}));
+    plan.fabric.ports[0].nccl_effective = 1;
+    EXPECT_EQ(changes().at(0), (GidChange{1, ip(test::link_local_gid), ip("fe80::1")}));
+    plan.fabric.ports[0].nccl_effective = 7;
+    EXPECT_EQ(changes().at(0), std::nullopt) << "the plan has no such entry";
+    plan.fabric.ports[0].nccl_effective.reset();
+    EXPECT_EQ(changes().at(0), std::nullopt);
+    plan.fabric.ports[0].nccl_effective = 3;
+    facts.environment.set("NCCL_IB_HCA", "mlx5_1");
+    EXPECT_EQ(changes().at(0), std::nullopt) << "NCCL was told to use another port";
 }
 
 TEST_F(Watched, WaitsForLateCountersOnlyWhereTheyCouldChangeTheVerdict) {

@@ -129,7 +129,9 @@ NodeEvidence full_evidence() {
     evidence.node = "n01";
     const Bytes most{std::numeric_limits<std::uint64_t>::max(), 1, true};
     evidence.traffic = {12.25,
-                        {{"mlx5_1:1", ByteSource::PortData, most, true, "", LinkDowned{3, 5}},
+                        {{"mlx5_1:1", ByteSource::PortData, most, true, "", LinkDowned{3, 5},
+                          GidChange{3, ip("10.1.0.7"), ip("fe80::1"), 5}},
+                         {"mlx5_2:1", ByteSource::PortData, most, true, "", {}, GidChange{1, ip("fd00::7"), ip("::")}},
                          {"siw0:1", ByteSource::None, {}, false, "no counters/ at all"}},
                         {{"eth0", NetdevRole::Plain, {1, 2, false}, "its counters were reset"},
                          {"ib0", NetdevRole::Ipoib, {3, 4, false}, ""}},
@@ -178,11 +180,12 @@ TEST(ExchangeMessage, EvidenceSurvives) {
     EXPECT_EQ(through(other), other);
 }
 
-TEST(ExchangeMessage, NothingIsKnownOfLinksOfANodeThatDoesNotReadThem) {
+TEST(ExchangeMessage, NothingIsKnownOfLinksAndGidsOfANodeThatDoesNotReadThem) {
     const auto read =
         read_evidence(R"({"evidence": {"traffic": {"ports": [{"port": "mlx5_1:1", "expected": true}]}}})");
     ASSERT_TRUE(read) << read.error().message;
     EXPECT_EQ(read->traffic.ports.at(0).link_downed, std::nullopt);
+    EXPECT_EQ(read->traffic.ports.at(0).gid_change, std::nullopt);
 }
 
 TEST(ExchangeMessage, ResultsSurvive) {
@@ -318,7 +321,9 @@ TEST(ExchangeMessage, TheLongestOfANodeIsWithinItsLimit) {
     const Bytes most{std::numeric_limits<std::uint64_t>::max(), std::numeric_limits<std::uint64_t>::max(), true};
     evidence.node = evidence.log->version = name;
     evidence.problem = evidence.qps.unknown_why = text;
-    evidence.traffic.ports.assign(2000, {name, ByteSource::None, most, true, text, LinkDowned{most.tx, most.rx}});
+    const auto gid = ip("1111:2222:3333:4444:5555:6666:7777:8888");
+    evidence.traffic.ports.assign(2000, {name, ByteSource::None, most, true, text, LinkDowned{most.tx, most.rx},
+                                         GidChange{4294967295U, gid, gid, 4294967295U}});
     evidence.traffic.netdevs.assign(2000, {name, NetdevRole::Ipoib, most, text});
     evidence.qps.own_ports.assign(2000, name);
     evidence.log->hcas.assign(2000, text);
@@ -479,7 +484,9 @@ TEST(ExchangeMessage, MalformedFieldsOfANodeAreRefused) {
                     R"("traffic":{"rdma":{"tx":-1}})", R"("traffic":{"rdma":{"tx":18446744073709551616}})",
                     R"("traffic":{"ports":[{"source":5}]})", R"("traffic":{"netdevs":[{"role":3}]})",
                     R"("traffic":{"ports":[{"bytes":{"at_least":1}}]})", R"("traffic":{"ports":[{"link_downed":2}]})",
-                    R"("traffic":{"ports":[{"link_downed":{"after":-1}}]})", R"("qps":{"known":"yes"})",
+                    R"("traffic":{"ports":[{"link_downed":{"after":-1}}]})",
+                    R"("traffic":{"ports":[{"gid_change":{"after":"none"}}]})",
+                    R"("traffic":{"ports":[{"gid_change":{"moved_to":-1}}]})", R"("qps":{"known":"yes"})",
                     R"("gpus":"8")", R"("log":{"ranks":-1})", R"("log":[])", R"("causes":{})", R"("exclusive":null)"});
 }
 
