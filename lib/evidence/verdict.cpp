@@ -130,6 +130,28 @@ void note_lost_links(StepVerdict& step) {
     step.lost_links = joined(sentences.texts());
 }
 
+/// Notes at each node which GIDs that NCCL takes have changed, and at the step all of them in one sentence.
+void note_changed_gids(StepVerdict& step) {
+    const auto text_of = [](const IpAddress& gid) { return gid.is_zero() ? "empty" : gid.text(); };
+    MessageGroups sentences;
+    for (auto& node : step.nodes) {
+        for (const auto& port : node.evidence.traffic.ports) {
+            if (!port.gid_change) {
+                continue;
+            }
+            const auto& change = *port.gid_change;
+            const auto entry = format_text("GID {} of {}", change.index, port.port);
+            const auto of_node = format_text("{} of {}", entry, node.node);
+            const auto moved = change.moved_to ? format_text(" (now at index {})", *change.moved_to) : "";
+            const auto what = format_text("was {}{} and is now {}: keep the interface's addresses while jobs run",
+                                          text_of(change.before), moved, text_of(change.after));
+            node.notes.push_back(format_text("{} {}", entry, what));
+            sentences.add("", of_node, format_text("{} {}", of_node, what));
+        }
+    }
+    step.changed_gids = joined(sentences.texts());
+}
+
 /// Returns "3 of 8 connections". Both numbers count only connections that need a network.
 std::string part(std::uint64_t some, std::uint64_t all) {
     return some == all ? format_text("{} connection{}", all, all == 1 ? "" : "s")
@@ -255,6 +277,7 @@ StepVerdict judge_step(std::vector<NodeEvidence> nodes, std::vector<std::string>
         step.why.push_back(format_text("no report from {}", fold_hostlist(step.unresponsive)));
     }
     note_lost_links(step);
+    note_changed_gids(step);
     return step;
 }
 

@@ -86,8 +86,9 @@ struct NodeVerdict {
     Bytes rdma, sockets; ///< upper bounds of the bytes between the nodes of the step
     Bytes elsewhere;     ///< socket bytes beyond that bound: no other node sent or received them (storage, ...)
     GpuDirect gpu_direct = GpuDirect::Unknown;
-    std::vector<std::string> why;   ///< reasons for the verdict: "mlx5_3:1 stayed idle"
-    std::vector<std::string> notes; ///< what weakens the verdict (others on the node, estimates, resets), lost links
+    std::vector<std::string> why; ///< reasons for the verdict: "mlx5_3:1 stayed idle"
+    /// What weakens the verdict (others on the node, estimates, resets), lost links, changed GIDs.
+    std::vector<std::string> notes;
     NodeEvidence evidence;
 };
 
@@ -99,6 +100,7 @@ struct StepVerdict {
     GpuDirect gpu_direct = GpuDirect::Unknown;
     std::vector<std::string> why; ///< a reason that several nodes have is given once, with their names
     std::string lost_links;       ///< all ports that went down, which changes no verdict; empty: none did
+    std::string changed_gids;     ///< all GIDs that changed at ports of NCCL, which changes no verdict; empty: none did
     std::vector<NodeVerdict> nodes;
     std::vector<std::string> unresponsive;                  ///< nodes that reported nothing
     std::vector<profile::CommunicatorTotals> communicators; ///< of all nodes, with profile=on

@@ -132,7 +132,7 @@ static void fields(auto& f, Row<NodeVerdict> /*row*/) {
     f("nccl_log", "what the logs of its ranks say; null: there are none",
       [](const NodeVerdict& n) -> const std::optional<LogEvidence>& { return n.evidence.log; });
     f("why", "of the verdict, in words", &NodeVerdict::why);
-    f("notes", "what weakens it, and ports that went down, in words", &NodeVerdict::notes);
+    f("notes", "what weakens it, ports that went down and GIDs that changed, in words", &NodeVerdict::notes);
 }
 
 namespace {
@@ -162,6 +162,8 @@ void fields(auto& f, Row<StepReport> /*row*/) {
     f("why", "of the verdict, in words", [](const StepReport& r) { return r.step.why; });
     f("lost_links", "ports that went down, in words; empty: none did",
       [](const StepReport& r) { return r.step.lost_links; });
+    f("changed_gids", "GIDs that changed at ports of NCCL, in words; empty: none did",
+      [](const StepReport& r) { return r.step.changed_gids; });
     f("unresponsive", "nodes of which nothing was heard", [](const StepReport& r) { return r.step.unresponsive; });
     f("communicators", "of NCCL, with profile=on; those with most bytes first",
       [](const StepReport& r) -> const std::vector<profile::CommunicatorTotals>& { return r.step.communicators; });

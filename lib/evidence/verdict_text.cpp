@@ -157,8 +157,8 @@ std::string verdict_text(const StepVerdict& step) {
 
 std::string verdict_line(const StepVerdict& step) {
     std::string text = verdict_text(step);
-    if (!step.lost_links.empty()) { // behind all reasons, which it must not push out
-        text += "; " + step.lost_links;
+    for (const auto& sentence : {step.lost_links, step.changed_gids}) { // behind all reasons: they push out none
+        text += sentence.empty() ? "" : "; " + sentence;
     }
     return printable(text, longest_line);
 }

@@ -5,7 +5,9 @@
 #include "lib/evidence/verdict.h"
 
 #include <cstdint>
+#include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 
 namespace rdma_nccl::test {
@@ -20,6 +22,14 @@ inline PortTraffic port(std::string name, std::uint64_t bytes, bool expected = t
 /// Whose first port's LinkDownedCounter went from `before` to `after` during the step.
 inline NodeEvidence with_link_downed(NodeEvidence evidence, std::uint64_t before, std::uint64_t after) {
     evidence.traffic.ports.front().link_downed = LinkDowned{before, after};
+    return evidence;
+}
+
+/// At whose first port NCCL took GID 3, which is another one now.
+inline NodeEvidence with_gid_change(NodeEvidence evidence, std::string_view before, std::string_view after,
+                                    std::optional<unsigned> moved_to = std::nullopt) {
+    evidence.traffic.ports.front().gid_change =
+        GidChange{3, IpAddress::parse(before).value(), IpAddress::parse(after).value(), moved_to};
     return evidence;
 }
 

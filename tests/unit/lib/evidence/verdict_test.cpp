@@ -537,6 +537,42 @@ TEST(StepVerdict, NamesAllPortsThatWentDownInOneSentenceTheWorstFirst) {
     EXPECT_TRUE(many.ends_with("and 991 more)")) << many;
 }
 
+TEST(StepVerdict, NotesAGidOfNcclThatHasChanged) {
+    const auto good = with_queue_pairs(node(gib, 0, "n07"), 4);
+    const auto step =
+        judge_step({with_gid_change(good, "10.1.0.7", "fe80::1"), with_queue_pairs(node(gib, 0, "n08"), 4)}, {});
+    const std::string remedy = ": keep the interface's addresses while jobs run";
+    const std::string what = "was 10.1.0.7 and is now fe80::1" + remedy;
+    EXPECT_EQ(step.changed_gids, "GID 3 of mlx5_0:1 of n07 " + what);
+    EXPECT_EQ(step.nodes[0].notes, Texts{"GID 3 of mlx5_0:1 " + what});
+    EXPECT_TRUE(step.nodes[1].notes.empty());
+    EXPECT_EQ(step.verdict, Verdict::Used);
+    EXPECT_EQ(step.grade, Grade::A);
+    EXPECT_TRUE(step.why.empty());
+    EXPECT_EQ(judge_step({good}, {}).changed_gids, "");
+    EXPECT_EQ(judge_step({with_gid_change(good, "10.1.0.7", "::")}, {}).changed_gids,
+              "GID 3 of mlx5_0:1 of n07 was 10.1.0.7 and is now empty" + remedy);
+    EXPECT_EQ(judge_step({with_gid_change(good, "10.1.0.7", "::", 5)}, {}).changed_gids,
+              "GID 3 of mlx5_0:1 of n07 was 10.1.0.7 (now at index 5) and is now empty" + remedy);
+}
+
+TEST(StepVerdict, NamesAllGidsThatHaveChangedInOneSentence) {
+    const auto changed = [](const char* name, const char* gid) {
+        return with_gid_change(node(gib, 0, name), gid, "::");
+    };
+    auto two = changed("n3", "10.1.0.3");
+    two.traffic.ports.push_back(port("mlx5_1:1", gib));
+    two.traffic.ports.back().gid_change = GidChange{1, IpAddress::parse("fe80::1").value(), {}};
+    const auto step = judge_step({changed("n1", "10.1.0.1"), node(gib, 0, "n2"), two}, {});
+    const std::string remedy = " and is now empty: keep the interface's addresses while jobs run";
+    EXPECT_EQ(step.changed_gids, "GID 3 of mlx5_0:1 of n1 was 10.1.0.1" + remedy +
+                                     " (likewise GID 3 of mlx5_0:1 of n3, GID 1 of mlx5_1:1 of n3)");
+    EXPECT_EQ(step.nodes[2].notes,
+              (Texts{"GID 3 of mlx5_0:1 was 10.1.0.3" + remedy, "GID 1 of mlx5_1:1 was fe80::1" + remedy}));
+    const auto many = judge_step(std::vector<NodeEvidence>(1000, changed("n1", "10.1.0.1")), {}).changed_gids;
+    EXPECT_TRUE(many.ends_with("and 991 more)")) << many;
+}
+
 TEST(StepVerdict, BytesThatNoOtherNodeMovedWereNotBetweenTheNodes) {
     // n1 has also read 10 GiB from a storage over sockets.
     const auto reader = node({gib, gib, false}, {2 * mib, 10 * gib, false}, "n1");

@@ -87,6 +87,10 @@ TEST(VerdictLine, EndsWithThePortsThatWentDownWhateverElseThereIsToSay) {
     EXPECT_EQ(verdict_line(step), "RDMA use UNKNOWN: 1; 2; 3; 4; 5; note");
     step.why.emplace_back("6");
     EXPECT_EQ(verdict_line(step), "RDMA use UNKNOWN: 1; 2; 3; 4; and 2 more (verify=full shows them); note");
+    step.changed_gids = "GID";
+    EXPECT_EQ(verdict_line(step), "RDMA use UNKNOWN: 1; 2; 3; 4; and 2 more (verify=full shows them); note; GID");
+    step.lost_links.clear();
+    EXPECT_EQ(verdict_line(step), "RDMA use UNKNOWN: 1; 2; 3; 4; and 2 more (verify=full shows them); GID");
 }
 
 TEST(VerdictTable, ShowsNodesPortsAndInterfaces) {
@@ -245,6 +249,14 @@ TEST(VerdictJson, HasHowOftenPortsWentDown) {
     EXPECT_TRUE(ports.at(1).at("link_downed").is_null()) << "there is no such counter";
     EXPECT_TRUE(ports.at(2).at("link_downed").is_null()) << "it was reset";
     EXPECT_EQ(json.at("lost_links").text().find("mlx5_0:1 of n01 went down 2 times"), 0U);
+    EXPECT_EQ(json.at("nodes").at(0).at("notes").size(), 1U);
+}
+
+TEST(VerdictJson, HasTheGidsThatChanged) {
+    const auto evidence = with_gid_change(node(gib, 0), "10.1.0.7", "::");
+    const auto json = *Json::parse(verdict_json(judge_step({evidence}, {}), 1, 0));
+    EXPECT_EQ(json.at("changed_gids").text().find("GID 3 of mlx5_0:1 of n01 was 10.1.0.7"), 0U);
+    EXPECT_EQ(json.at("lost_links"), "");
     EXPECT_EQ(json.at("nodes").at(0).at("notes").size(), 1U);
 }
 
