@@ -171,7 +171,8 @@ bool names_plugin(std::string_view text) {
 }
 
 /// A port in "NET/IB : Using [0]mlx5_0:1/RoCE [1]={[1] mlx5_1:1/IB, ...} ; OOB ..." or "NET/IB: [0]
-/// mlx5_0:uverbs0:1/RoCE provider=...".
+/// mlx5_0:uverbs0:1/RoCE provider=...". Rail and plane follow it where NCCL_IB_HCA gives them (2.30.5 and newer):
+/// "[0]mlx5_0:1:0:1/RoCE", "[0]mlx5_0:1::1/RoCE".
 struct Device {
     unsigned index = 0;
     std::string_view name;
@@ -195,6 +196,9 @@ std::optional<Device> next_device(std::string_view& text) {
             continue;
         }
         const auto port = take_number(rest);
+        while (port && take_front(rest, ":")) { // its rail, its plane
+            (void)take_number(rest);
+        }
         if (port && rest.starts_with('/')) { // without the link layer the number may be cut
             text = rest;
             return Device{*index, name, *port};

@@ -110,6 +110,9 @@ TEST(NcclLog, NetworksDevicesAndGids) {
         {"NET/IB : Using [0]={[0] mlx5_0:1/RoCE, [1] mlx5_1:1/RoCE} [1]mlx5_bond_2:2/RoCE [RO]; OOB ib0:10.0.0.1<0>",
          "mlx5_0:1, mlx5_1:1, mlx5_bond_2:2"},
         {"NET/IB : Using [0]mlx5_0:1/IB/SHARP [1]mlx5_1:1/IB/SHARP [RO]; OOB ib0:10.0.0.1<0>", "mlx5_0:1, mlx5_1:1"},
+        {"NET/IB : Using [0]mlx5_0:1:0:1/RoCE [1]mlx5_1:1:12/RoCE [2]mlx5_2:1::1/IB [RO]; OOB eth0:10.0.0.1<0>",
+         "mlx5_0:1, mlx5_1:1, mlx5_2:1"}, // rail and plane, 2.30.5 on
+        {"NET/IB : Using [0]mlx5_0:1:0:1/RoCE [1]mlx5_1:1:1", "mlx5_0:1"},
         {"NET/IB : Using [RO]; OOB eth0:10.0.0.1<0>", ""}, // behind "No device found", 2.24 on
         {"NET/IB : Using [0]mlx5_0:1/RoCE [1]mlx5_1:1/RoCE [2]mlx5_2:1", "mlx5_0:1, mlx5_1:1"}, // cut at 1024 bytes
         {"NET/IB : Using [0]mlx5_0:1/RoCE [1]mlx5_1:1/RoCE [2]mlx5_", "mlx5_0:1, mlx5_1:1"},
@@ -224,6 +227,8 @@ TEST(NcclLog, AnUnfamiliarNetworkIsWhatItsLinesSay) {
         {"Using network Unheard", "Unheard; other 2", ""},
         {hcas, "Unheard; roce0:1; rdma 2", "network Unheard counts as RDMA: its devices are HCAs"},
         {"NET/Unheard : Using [0]roce0:1/RoCE [1]roce1:1/RoCE", "Unheard; roce0:1, roce1:1; rdma 2",
+         "network Unheard counts as RDMA: its devices are HCAs"},
+        {"NET/Unheard : Using [0]roce0:1::1/RoCE", "Unheard; roce0:1; rdma 2",
          "network Unheard counts as RDMA: its devices are HCAs"},
         {"NET/Unheard : Using [0]eth0:10.0.0.1<0> [1]eth1:10.1.0.1<0>", "Unheard; socket 2",
          "network Unheard counts as sockets: its devices are network interfaces"},
