@@ -73,6 +73,12 @@ void judge_gids(const NodeFacts& facts, const FabricChoice& fabric, MessageGroup
     }
 }
 
+/// Returns the port of an entry NAME[:PORT[:RAIL[:PLANE]]]: "" of "mlx5_1::0"; nullopt of "mlx5_1".
+std::optional<std::string_view> port_field(std::string_view entry) {
+    const auto fields = split_once(entry, ':').value;
+    return fields ? std::optional(split_once(*fields, ':').key) : std::nullopt;
+}
+
 void judge_hcas(const NodeFacts& facts, const FabricChoice& fabric, MessageGroups& sentences) {
     const auto text = nccl_override(facts, hca_variable);
     if (!text || text->empty() || fabric.ports.empty() || fabric.is_efa()) {
@@ -96,6 +102,13 @@ void judge_hcas(const NodeFacts& facts, const FabricChoice& fabric, MessageGroup
         sentences.add("none", "",
                       format_text("{} is set, and names no ACTIVE port of this node: NCCL uses sockets; unset it",
                                   as_set(facts, hca_variable)));
+    }
+    if (std::ranges::any_of(split(*text, ','), [](std::string_view entry) { return port_field(entry) == ""; })) {
+        sentences.add(
+            "port", "",
+            format_text("{} is set, and leaves a port empty: NCCL 2.30.4 and older look for port 0 there; give "
+                        "its number",
+                        as_set(facts, hca_variable)));
     }
 }
 
@@ -215,9 +228,10 @@ bool nccl_list_matches(std::string_view list, std::string_view name, std::option
     bool is_empty = true;
     bool is_listed = false;
     for (const auto entry : split(list, ',')) {
-        const auto [entry_name, entry_port] = split_once(entry, ':');
+        const auto entry_name = split_once(entry, ':').key;
+        const auto entry_port = port_field(entry).value_or("");
         const bool same_name = exact ? name == entry_name : name.starts_with(entry_name);
-        const bool same_port = !port || !entry_port || *port == leading_number(*entry_port);
+        const bool same_port = !port || entry_port.empty() || *port == leading_number(entry_port);
         is_empty = is_empty && entry_name.empty();
         is_listed = is_listed || (!entry_name.empty() && same_name && same_port);
     }

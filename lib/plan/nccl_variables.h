@@ -28,9 +28,10 @@ void model_effective(const NodeFacts& facts, const Settings& settings, FabricCho
 /// not be used, an interface that does not exist, RDMA disabled.
 std::vector<std::string> judge_nccl_overrides(const NodeFacts& facts, const FabricChoice& choice);
 
-/// Returns whether a list in the form of NCCL_IB_HCA and NCCL_SOCKET_IFNAME, [^][=]NAME[:PORT][,...], matches
-/// (parseStringList() and matchIfList() of NCCL, src/misc/utils.cc). Accepts any text; an empty list matches
-/// everything. Names are prefixes unless the list begins with '='. A name without a port matches every port.
+/// Returns whether a list in the form of NCCL_IB_HCA and NCCL_SOCKET_IFNAME, [^][=]NAME[:PORT[:RAIL[:PLANE]]][,...],
+/// matches (parseStringList() and matchIfList() of NCCL 2.30.7, src/misc/utils.cc). Accepts any text; an empty list
+/// matches everything. Names are prefixes unless the list begins with '='. A name without a port, or with an empty one
+/// (port 0 for NCCL 2.30.4 and older), matches every port.
 bool nccl_list_matches(std::string_view list, std::string_view name, std::optional<unsigned> port = std::nullopt);
 
 struct PortInUse {

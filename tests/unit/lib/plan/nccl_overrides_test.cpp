@@ -111,6 +111,13 @@ TEST(UsersNccl, PortsThatCannotBeUsedOrHadBetterNotBe) {
                     "sockets; unset it"});
 }
 
+TEST(UsersNccl, ARailWithoutAPort) {
+    EXPECT_EQ(warnings_with("NCCL_IB_HCA", "=mlx5_0:1:0,mlx5_1:1::1"), Texts{});
+    EXPECT_EQ(warnings_with("NCCL_IB_HCA", "=mlx5_0:1:0,mlx5_1::1"),
+              Texts{"NCCL_IB_HCA==mlx5_0:1:0,mlx5_1::1 is set, and leaves a port empty: NCCL 2.30.4 and older look "
+                    "for port 0 there; give its number"});
+}
+
 TEST(UsersNccl, OnEfaOnlyWhatKeepsThePluginAway) {
     NodeFacts facts = node();
     for (auto& hca : facts.fabric.hcas) {
@@ -172,6 +179,9 @@ TEST(NcclList, AsNcclReadsIt) {
                                                 {"mlx5_1:2", "mlx5_1", 2, true},
                                                 {"mlx5_1:0", "mlx5_1", 1, false},
                                                 {"mlx5_1:1:0:0", "mlx5_1", 1, true},
+                                                {"mlx5_1:2:1:0", "mlx5_1", 1, false},
+                                                {"mlx5_1::1:0", "mlx5_1", 2, true},
+                                                {"^mlx5_1:", "mlx5_1", 1, false},
                                                 {"^mlx5_1", "mlx5_2", 1, true},
                                                 {"^=mlx5_1", "mlx5_10", 1, true},
                                                 {"=^mlx5_1", "mlx5_2", 1, false},
