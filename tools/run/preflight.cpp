@@ -240,7 +240,8 @@ void check_proxies(const PreflightQuestion& question, Warnings& warnings) {
                                    proxy, head, head));
 }
 
-/// A device as a list names it, "mlx5_1" or "mlx5_1:1", and the variable that holds the list.
+/// A device as a list names it, "mlx5_1", "mlx5_1:1" or, with rail and plane, "mlx5_1:1:0:1", and the variable that
+/// holds the list.
 using NamedDevices = std::map<std::pair<std::string, std::optional<unsigned>>, std::string_view>;
 
 /// Skips lists that exclude devices, because those devices need not work, and UCX's words for all devices.
@@ -252,9 +253,10 @@ NamedDevices named_devices(const Environment& environment) {
             continue;
         }
         for (const auto item : split(std::string_view(text).substr(text.starts_with('=') ? 1 : 0), ',')) {
-            const auto [name, port] = split_once(trim(item), ':');
+            const auto [name, fields] = split_once(trim(item), ':');
+            const auto port = split_once(fields.value_or(""), ':').key;
             if (is_device_name(name) && name != "all") {
-                named.try_emplace({std::string(name), parse_number<unsigned>(port.value_or(""))}, variable);
+                named.try_emplace({std::string(name), parse_number<unsigned>(port)}, variable);
             }
         }
     }

@@ -189,6 +189,8 @@ TEST_F(PreflightHcas, WithoutAPortNeedOneThatIsActive) {
     EXPECT_EQ(warnings({"NCCL_IB_HCA=mlx5_1"}), Texts());
     EXPECT_EQ(warnings({"NCCL_IB_HCA=mlx5_1:1"}).size(), 1U);
     EXPECT_EQ(warning({"NCCL_IB_HCA=mlx5_1:3"}), "NCCL_IB_HCA: mlx5_1 port 3 has no such port");
+    EXPECT_EQ(warning({"NCCL_IB_HCA=mlx5_1:3:0:1"}), "NCCL_IB_HCA: mlx5_1 port 3 has no such port");
+    EXPECT_EQ(warnings({"NCCL_IB_HCA=mlx5_1::0:1"}), Texts());
     port("mlx5_1", "2", "5: ACTIVE_DEFER");
     EXPECT_EQ(warnings({"NCCL_IB_HCA=mlx5_1"}).size(), 1U);
 }
