@@ -68,7 +68,7 @@ std::size_t count_nodes(const NodesByOrder& nodes_by_order) {
 /// The order of some networks, and the nodes that have it.
 struct UsualOrder {
     std::vector<std::string> order;
-    std::vector<std::size_t> nodes;
+    const std::vector<std::size_t>* nodes = nullptr;
 };
 
 /// Names the nodes whose order is another one.
@@ -80,8 +80,8 @@ std::vector<Finding> name_others(std::span<const NodeReport> reports, const Node
             nodes_by_text[moved_ports(reports[i], order, usual.order)].push_back(reports[i].node);
         }
     }
-    const auto others = usual.nodes.size() == 1 ? reports[usual.nodes.front()].node + " has"
-                                                : format_count(usual.nodes.size(), "node") + " have";
+    const auto others = usual.nodes->size() == 1 ? reports[usual.nodes->front()].node + " has"
+                                                 : format_count(usual.nodes->size(), "node") + " have";
     return mapped(nodes_by_text, [&others](const auto& entry) {
         return Finding{entry.second,
                        format_text("{}; {} these networks in another order, {}", entry.first, others, crossing), false};
@@ -93,7 +93,7 @@ std::vector<Finding> compare_orders(std::span<const NodeReport> reports, const N
     const auto& [usual, usual_nodes] = *most_common(nodes_by_order);
     const auto count = count_nodes(nodes_by_order);
     if (2 * usual_nodes.size() > count || count <= 2) {
-        return name_others(reports, nodes_by_order, {usual, usual_nodes});
+        return name_others(reports, nodes_by_order, {usual, &usual_nodes});
     }
     std::vector<std::string> all;
     for (const auto& [order, nodes] : nodes_by_order) {
@@ -104,13 +104,34 @@ std::vector<Finding> compare_orders(std::span<const NodeReport> reports, const N
              false}};
 }
 
+/// Those that two nodes or more have, by each of their networks. A network of others has an empty list.
+using SharedByNetwork = std::map<std::string_view, std::vector<const ByNetworks::value_type*>>;
+
+SharedByNetwork index_shared(const ByNetworks& by_networks) {
+    SharedByNetwork shared;
+    for (const auto& entry : by_networks) {
+        for (const auto& network : entry.first) {
+            auto& entries = shared[network];
+            if (count_nodes(entry.second) > 1) {
+                entries.push_back(&entry);
+            }
+        }
+    }
+    return shared;
+}
+
 /// Returns the order in which a greater number of nodes, most of those with the same networks, have these networks
 /// among others. Not where several of their ports are in one network: which of them the node lacks is not known.
-/// `shared`: networks of two nodes or more.
-std::optional<UsualOrder> order_among_more(std::span<const ByNetworks::value_type* const> shared,
-                                           const std::vector<std::string>& networks, std::size_t own_count) {
+/// Looks only at the nodes in the rarest of them: few, also where each of 5,000 pairs has a network of its own.
+std::optional<UsualOrder> order_among_more(const SharedByNetwork& shared, const std::vector<std::string>& networks,
+                                           std::size_t own_count) {
+    if (networks.empty()) {
+        return std::nullopt;
+    }
+    const auto& rarest = *std::ranges::min_element(
+        networks, {}, [&shared](const std::string& network) { return shared.at(network).size(); });
     std::optional<UsualOrder> found;
-    for (const auto* const entry : shared) {
+    for (const auto* const entry : shared.at(rarest)) {
         const auto& [more, nodes_by_order] = *entry;
         if (more.size() <= networks.size() ||
             !std::includes(more.begin(), more.end(), networks.begin(), networks.end())) {
@@ -118,9 +139,9 @@ std::optional<UsualOrder> order_among_more(std::span<const ByNetworks::value_typ
         }
         const auto& [order, nodes] = *most_common(nodes_by_order);
         const auto is_here = [&networks](const std::string& network) { return contains(networks, network); };
-        auto usual = UsualOrder{selected(order, is_here), nodes};
+        auto usual = UsualOrder{selected(order, is_here), &nodes};
         if (usual.order.size() == networks.size() && 2 * nodes.size() > count_nodes(nodes_by_order) &&
-            nodes.size() > (found ? found->nodes.size() : own_count)) {
+            nodes.size() > (found ? found->nodes->size() : own_count)) {
             found = std::move(usual);
         }
     }
@@ -178,12 +199,7 @@ std::vector<Finding> find_crossed_rails(std::span<const NodeReport> reports) {
             by_networks[std::move(sorted)][std::move(networks)].push_back(i);
         }
     }
-    std::vector<const ByNetworks::value_type*> shared; // few, also where each of 10,000 nodes has networks of its own
-    for (const auto& entry : by_networks) {
-        if (count_nodes(entry.second) > 1) {
-            shared.push_back(&entry);
-        }
-    }
+    const auto shared = index_shared(by_networks);
     std::vector<Finding> findings;
     for (const auto& [networks, nodes_by_order] : by_networks) {
         if (const auto usual = order_among_more(shared, networks, count_nodes(nodes_by_order))) {

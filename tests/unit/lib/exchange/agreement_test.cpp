@@ -517,6 +517,21 @@ TEST(ExchangeCrossedRails, AmongTheNodesOfTheSameNetworks) {
     EXPECT_TRUE(lines(find_crossed_rails(reports)).front().starts_with("n06: mlx5_0:1 in 10.4.0.0/24"));
 }
 
+// A pair is compared with few others only: comparing all with all takes srun seconds.
+TEST(ExchangeCrossedRails, Of5000PairsWithANetworkOfTheirOwn) {
+    Reports reports;
+    for (unsigned i = 0; i < 10'000; ++i) {
+        const unsigned pair = i / 2;
+        const auto own = "10." + std::to_string(pair / 256) + "." + std::to_string(pair % 256) + ".1";
+        reports.push_back(plain_report(i));
+        reports.back().ports = {roce_port("mlx5_0", ip(own, 24)), roce_port("mlx5_1", ip("10.200.0.1", 16))};
+    }
+    EXPECT_EQ(lines(find_crossed_rails(reports)), Texts());
+    swap_rails(reports[9'999]);
+    ASSERT_EQ(find_crossed_rails(reports).size(), 1U);
+    EXPECT_EQ(find_crossed_rails(reports).front().nodes, Texts{reports[9'999].node});
+}
+
 TEST(ExchangeCrossedRails, NotWithoutNetworksNorWithOtherNames) {
     auto reports = fabric_reports(3);
     reports[1].ports[0].hca = "mlx5_6"; // numbered by another driver's HCAs
