@@ -251,10 +251,10 @@ OrderChosen choose_order(std::span<const NodeReport> reports, const Settings& se
         return stays("SLURM_TOPOLOGY_ADDR names no switch or block");
     }
     auto ordered = order_by_place(places);
-    if (!ordered.gains()) {
-        return stays("a ring leaves switches or blocks as seldom as it can");
+    if (!ordered.changes()) {
+        return stays("the nodes of each switch or block are together");
     }
-    auto gain = "a ring of nodes " + gain_text(ordered);
+    auto gain = gain_text(ordered);
     return {std::move(ordered.order), std::move(gain)};
 }
 

@@ -100,9 +100,9 @@ OrderByPlace order_by_place(std::span<const std::optional<NetworkPlace>> places)
 std::string gain_text(const OrderByPlace& ordered) {
     const auto [fewer, former] = std::ranges::mismatch(ordered.after, ordered.before);
     if (fewer == ordered.after.end()) {
-        return "no longer begins and ends in the same switch or block";
+        return "the nodes of each switch or block are now in one row";
     }
-    return format_text("leaves its switches or blocks {} times, not {}", *fewer, *former);
+    return format_text("a ring of nodes leaves its switches or blocks {} times, not {}", *fewer, *former);
 }
 
 } // namespace rdma_nccl

@@ -36,7 +36,7 @@ struct OrderByPlace {
     Crossings after;                ///< in `order`: the least of all orders
 
     /// False if the order given stays.
-    [[nodiscard]] bool gains() const { return !std::ranges::is_sorted(order); }
+    [[nodiscard]] bool changes() const { return !std::ranges::is_sorted(order); }
 };
 
 /// Puts nodes of a group beside each other, at each depth. Groups come in the order of their first node, and nodes of a
@@ -44,8 +44,8 @@ struct OrderByPlace {
 /// groups consist of segments of one size (sbatch --segment), each part of that size is inside a group, too.
 OrderByPlace order_by_place(std::span<const std::optional<NetworkPlace>> places);
 
-/// Returns what a ring gains, at the outermost depth where it leaves groups less often: "leaves its switches or blocks
-/// 2 times, not 4". Only if the order given does not stay.
+/// Returns what a ring gains, at the outermost depth where it leaves groups less often: "a ring of nodes leaves its
+/// switches or blocks 2 times, not 4". Where it gains nothing, says how the nodes are. Only if the order changes().
 std::string gain_text(const OrderByPlace& ordered);
 
 } // namespace rdma_nccl

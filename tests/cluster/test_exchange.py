@@ -604,7 +604,7 @@ class Topology(ExchangeTest):
         self.assertIn(f"{stays}MPI (pmi2) numbers the ranks: give --mpi=none\n", messages)
         for nodes in ("n01,n03", "n01,n02"):
             _, messages = self.ranks_of("srun", "-N2", "-w", nodes, self.by_topology)
-            self.assertIn(f"{stays}a ring leaves switches or blocks as seldom as it can\n", messages)
+            self.assertIn(f"{stays}the nodes of each switch or block are together\n", messages)
         _, messages = self.step(*both[:-1], "--rdma-nccl=order=topology,exchange=off", "true")
         self.assertIn(f"{stays}the nodes have not agreed\n", messages)
 
@@ -633,7 +633,7 @@ class Topology(ExchangeTest):
                                      "bash", *show("RANK", "SLURM_PROCID"), SLURM_TOPO_LEN="30")
         self.assertEqual([f"{line['HOST']} {line['RANK']} {line['SLURM_PROCID']}" for line in self.ranks(output)],
                          [f"n0{'1324'[i // 2]} {i} {i}" for i in range(8)])
-        self.assertIn("rdma-nccl: order: 4 nodes, scontrol show topology: a ring leaves its switches or blocks 2 times, not 4\n", messages)
+        self.assertIn("rdma-nccl: order: 4 nodes, scontrol show topology: a ring of nodes leaves its switches or blocks 2 times, not 4\n", messages)
         output, _ = self.step("salloc", "-Q", "-N3", "rdma-nccl", "order", "--json")
         schemas.check("order", json.loads(output))
 
@@ -709,13 +709,13 @@ class Blocks(ExchangeTest):
         self.assertEqual([f"{line['RANK']} {line['NODE_RANK']} {line['SLURM_TOPOLOGY_ADDR']} {line['SLURM_TOPOLOGY_ADDR_PATTERN']}"
                           for line in self.ranks(output)],
                          ["0 0 b1.n01 block.node", "1 1 b1.n03 block.node", "2 2 b2.n02 block.node", "3 3 b2.n04 block.node"])
-        said = "stays: a ring leaves" if slurm_release() >= (26, 5) else "a ring of nodes leaves its switches or blocks 2 times, not 4"
+        said = "stays: the nodes of each" if slurm_release() >= (26, 5) else "a ring of nodes leaves its switches or blocks 2 times, not 4"
         self.assertIn(said, messages)
 
     def test_a_list_of_hosts_by_block(self):
         output, messages = self.step("salloc", "-Q", "-N4", "rdma-nccl", "order")
         self.assertEqual(output.split(), ["n01", "n03", "n02", "n04"])
-        self.assertIn("a ring leaves its switches or blocks 2 times, not 4\n", messages)
+        self.assertIn("a ring of nodes leaves its switches or blocks 2 times, not 4\n", messages)
         output, _ = self.step("salloc", "-Q", "-N4", "rdma-nccl", "topo", "--network")
         self.assertEqual([line.split() for line in output.splitlines()[1:]], [["b1", "2", "n[01,03]"], ["b2", "2", "n[02,04]"]])
 

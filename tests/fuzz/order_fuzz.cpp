@@ -36,8 +36,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     require(sorted == given, "each node once", input);
     require(order.front() == 0, "the first node stays the first", input);
     require(std::ranges::equal(after, before, std::ranges::less_equal()), "nowhere worse than before", input);
-    require(result.gains() == (order != given), "a gain is another order", input);
-    if (before == after && result.gains()) {
+    require(result.changes() == (order != given), "a change is another order", input);
+    if (before == after && result.changes()) {
         const auto group_of = [](const std::optional<NetworkPlace>& place) {
             return place ? place->groups.front() : std::string();
         };

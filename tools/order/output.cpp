@@ -68,9 +68,8 @@ std::string summary(const Report& report) {
     if (!report.problem.empty()) {
         return format_text("{}: the order stays as given: {}", what, report.problem);
     }
-    auto text =
-        "a ring " + (report.by_place.gains() ? gain_text(report.by_place)
-                                             : "leaves switches or blocks as seldom as it can in the order given");
+    auto text = report.by_place.changes() ? gain_text(report.by_place)
+                                          : "the nodes of each switch or block are together in the order given";
     std::vector<std::string> unknown;
     for (std::size_t i = 0; i < report.nodes.size(); ++i) {
         if (!report.places[i]) {

@@ -676,12 +676,12 @@ TEST(ExchangeOrder, IsToldWhereItMattersToTheUser) {
     EXPECT_NE(told({"b1", "b1", "b2"}, settings), "");
 }
 
-TEST(ExchangeOrder, StaysWhereARingGainsNothing) {
+TEST(ExchangeOrder, StaysWhereTheNodesOfABlockAreTogether) {
     const auto chosen = choose_order(in_blocks({"b1", "b1", "b2"}), by_topology);
     EXPECT_TRUE(chosen.order.empty());
-    EXPECT_EQ(chosen.why, "Slurm's stays: a ring leaves switches or blocks as seldom as it can");
+    EXPECT_EQ(chosen.why, "Slurm's stays: the nodes of each switch or block are together");
     EXPECT_EQ(choose_order(in_blocks({"b1", "b2", "b2", "b1"}), by_topology).why,
-              "a ring of nodes no longer begins and ends in the same switch or block");
+              "the nodes of each switch or block are now in one row");
     EXPECT_EQ(choose_order(in_blocks({"", ""}), by_topology).why,
               "Slurm's stays: SLURM_TOPOLOGY_ADDR names no switch or block");
 }

@@ -64,15 +64,15 @@ TEST(NetworkOrder, KeepsSegmentsTogether) {
 
 TEST(NetworkOrder, StaysWhereAllGroupsAreTogether) {
     const auto blocks = order_by_place(Places{at("b2"), at("b2"), at("b1"), at("b1")});
-    EXPECT_FALSE(blocks.gains());
+    EXPECT_FALSE(blocks.changes());
     EXPECT_EQ(blocks.order, as_given(4));
     const auto ring = order_by_place(Places{at("b1"), at("b2"), at("b2"), at("b1")});
-    EXPECT_TRUE(ring.gains());
+    EXPECT_TRUE(ring.changes());
     EXPECT_EQ(ring.order, (Order{0, 3, 1, 2}));
     EXPECT_EQ(ring.before, ring.after);
-    EXPECT_EQ(gain_text(ring), "no longer begins and ends in the same switch or block");
+    EXPECT_EQ(gain_text(ring), "the nodes of each switch or block are now in one row");
     const auto spines = order_by_place(Places{at("s1.l1"), at("s2.l2"), at("s1.l3"), at("s2.l4")});
-    EXPECT_TRUE(spines.gains()) << "at one depth is enough";
+    EXPECT_TRUE(spines.changes()) << "at one depth is enough";
     EXPECT_EQ(spines.order, (Order{0, 2, 1, 3}));
     EXPECT_EQ(spines.before, (Crossings{4, 4}));
     EXPECT_EQ(spines.after, (Crossings{2, 4}));
@@ -123,8 +123,8 @@ TEST(NetworkOrder, CrossesAsSeldomAsCanBe) {
         EXPECT_EQ(order.front(), 0U);
         const auto least = [](const auto& groups) { return groups.size() == 1 ? 0 : groups.size(); };
         EXPECT_EQ(after, (Crossings{least(spines), least(leaves)}));
-        EXPECT_EQ(result.gains(), order != as_given(count));
-        if (before == after && result.gains()) { // of such a group the ring had been whole alone
+        EXPECT_EQ(result.changes(), order != as_given(count));
+        if (before == after && result.changes()) { // of such a group the ring had been whole alone
             EXPECT_EQ(places.front()->groups.front(), places.back()->groups.front());
         }
         Places ordered;
@@ -132,7 +132,7 @@ TEST(NetworkOrder, CrossesAsSeldomAsCanBe) {
             ordered.push_back(places[node]);
         }
         EXPECT_EQ(order_by_place(ordered).before, after);
-        EXPECT_FALSE(order_by_place(ordered).gains());
+        EXPECT_FALSE(order_by_place(ordered).changes());
     }
 }
 

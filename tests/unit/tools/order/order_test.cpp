@@ -21,13 +21,13 @@ Report of_tree(const std::string& hostlist, std::vector<unsigned> tasks) {
 TEST(OrderCommand, ListsTheTasksOfNodesThatShareASwitchTogether) {
     const auto report = of_tree("n[1-4]", {2, 1, 1, 2});
     EXPECT_EQ(host_lines(report), "n1\nn1\nn3\nn2\nn4\nn4\n");
-    EXPECT_EQ(summary(report), "4 nodes, scontrol show topology: a ring leaves its switches or blocks 2 times, not 4");
+    EXPECT_EQ(summary(report),
+              "4 nodes, scontrol show topology: a ring of nodes leaves its switches or blocks 2 times, not 4");
 }
 
 TEST(OrderCommand, LeavesAnOrderThatIsAsGood) {
-    EXPECT_EQ(
-        summary(of_tree("n[1,3,2,4]", {1, 1, 1, 1})),
-        "4 nodes, scontrol show topology: a ring leaves switches or blocks as seldom as it can in the order given");
+    EXPECT_EQ(summary(of_tree("n[1,3,2,4]", {1, 1, 1, 1})),
+              "4 nodes, scontrol show topology: the nodes of each switch or block are together in the order given");
 }
 
 TEST(OrderCommand, NamesNodesThatTheTopologyLacks) {
