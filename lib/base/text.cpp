@@ -32,12 +32,7 @@ std::size_t edit_distance(std::string_view a, std::string_view b) {
 
 std::string likewise(const std::vector<std::string>& names) {
     constexpr std::size_t most_names = 8;
-    if (names.empty()) {
-        return {};
-    }
-    const auto shown = std::min(names.size(), most_names);
-    return format_text(" (likewise {}{})", joined(std::span(names).first(shown)),
-                       shown < names.size() ? format_text(" and {} more", names.size() - shown) : "");
+    return names.empty() ? "" : format_text(" (likewise {})", joined_some(names, most_names));
 }
 
 } // namespace
@@ -107,6 +102,12 @@ std::optional<std::string_view> nearest_word(std::string_view word, const std::v
         }
     }
     return best;
+}
+
+std::string joined_some(const std::vector<std::string>& texts, std::size_t most) {
+    const auto shown = std::min(texts.size(), most);
+    return joined(std::span(texts).first(shown)) +
+           (shown < texts.size() ? format_text(" and {} more", texts.size() - shown) : "");
 }
 
 std::string printable(std::string_view text, std::size_t max_length) {

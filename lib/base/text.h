@@ -61,6 +61,9 @@ std::string joined(const Texts& texts, std::string_view between = ", ") {
     return all;
 }
 
+/// Returns at most `most` of the texts, and how many more there are: "a, b and 3 more".
+std::string joined_some(const std::vector<std::string>& texts, std::size_t most);
+
 /// Returns "-" for an empty table cell.
 inline std::string or_dash(std::string text) {
     return text.empty() ? "-" : std::move(text);

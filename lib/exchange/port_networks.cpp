@@ -45,9 +45,7 @@ std::string moved_ports(const NodeReport& report, const std::vector<std::string>
             moved.push_back(format_text("{} in {}", port_name(report.ports[i].hca, report.ports[i].port), networks[i]));
         }
     }
-    const std::size_t more = moved.size() - std::min(moved.size(), most_named);
-    moved.resize(moved.size() - more);
-    return joined(moved) + (more == 0 ? "" : format_text(" and {} more", more));
+    return joined_some(moved, most_named);
 }
 
 /// The nodes with ports in the same networks, by the order of these.

@@ -51,10 +51,7 @@ public:
                 names.push_back(std::to_string(worker));
             }
         }
-        const std::size_t count = names.size();
-        names.resize(std::min(count, most_names));
-        return format_text("task{} {}{}", count == 1 ? "" : "s", joined(names),
-                           count > most_names ? format_text(" and {} more", count - most_names) : "");
+        return format_text("task{} {}", names.size() == 1 ? "" : "s", joined_some(names, most_names));
     }
 
     /// Assigns each GPU to one worker.

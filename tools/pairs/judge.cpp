@@ -192,17 +192,25 @@ void note_miscounted(Judging& judging) {
 
 /// Notes how NVLink connects the nodes. Several cliques, as of racks, are usual, and of one size.
 void note_cliques(Judging& judging) {
+    constexpr std::size_t most_named = 3;
     std::map<std::string, std::vector<std::string>> cliques; // names of nodes
     std::vector<std::string> without;
     for (const auto& node : judging.report.nodes) {
-        (node.clique ? cliques[*node.clique] : without).push_back(node.name);
+        if (node.problem.empty()) {
+            (node.clique ? cliques[*node.clique] : without).push_back(node.name);
+        }
     }
-    if (cliques.empty() || judging.report.nodes.size() == 1) {
+    std::map<std::size_t, std::vector<std::string>> by_size; // nodes of two or more: most have the usual size
+    for (const auto& [clique, nodes] : cliques) {
+        if (nodes.size() > 1) {
+            append(by_size[nodes.size()], nodes);
+        }
+    }
+    if (by_size.empty()) {
         return;
     }
-    std::map<std::size_t, std::vector<std::string>> by_size; // nodes: most of them have the usual size
-    for (const auto& [clique, nodes] : cliques) {
-        append(by_size[nodes.size()], nodes);
+    for (auto& [size, nodes] : by_size) {
+        std::ranges::sort(nodes);
     }
     const auto usual = most_common(by_size);
     auto text =
@@ -211,16 +219,18 @@ void note_cliques(Judging& judging) {
     std::vector<std::string> others;
     for (const auto& [clique, nodes] : cliques) {
         if (nodes.size() != usual->first) {
-            others.push_back(format_text("{} with {}", clique, fold_hostlist(nodes)));
+            others.push_back(format_text("{} with {}", printable(clique), printable(fold_hostlist(nodes), 60)));
         }
     }
     if (!others.empty()) {
-        text += format_text("; of another size: {} (sbatch --segment asks for equal ones)", joined(others));
+        text += format_text("; of another size: {} (sbatch --segment asks for equal ones)",
+                            joined_some(others, most_named));
     }
     if (!without.empty()) {
-        text += format_text("; none is known of {} (there, rdma-nccl check tells why)", fold_hostlist(without));
+        text += format_text("; none is known of {} (there, rdma-nccl check tells why)",
+                            printable(fold_hostlist(without), 60));
     }
-    judging.verdict.notes.push_back(printable(text, 400));
+    judging.verdict.notes.push_back(std::move(text));
 }
 
 int exit_code_of(const Verdict& verdict) {

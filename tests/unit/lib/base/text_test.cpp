@@ -24,6 +24,8 @@ TEST(Text, JoinsAndFillsCells) {
     EXPECT_EQ(joined(Parts{"a", "b"}), "a, b");
     EXPECT_EQ(joined(std::set<std::string>{"b", "a"}, "; "), "a; b");
     EXPECT_EQ(joined(Parts{}), "");
+    EXPECT_EQ(joined_some({"a", "b"}, 2), "a, b");
+    EXPECT_EQ(joined_some({"a", "b", "c"}, 2), "a, b and 1 more");
     EXPECT_EQ(or_dash(""), "-");
     EXPECT_EQ(or_dash("a"), "a");
 }

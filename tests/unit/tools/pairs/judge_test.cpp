@@ -506,11 +506,24 @@ TEST(PairsJudge, NotesTheCliquesOfNvlink) {
               "NVLink connects nodes in 2 cliques of 2 nodes; of another size: clique 3 of NVLink "
               "domain 5a01 with n004 (sbatch --segment asks for equal ones)\n");
     EXPECT_EQ(
-        with_cliques(std::string(16, '1') + "23"),
+        with_cliques(std::string(16, '1') + "23456-"),
         "NVLink connects nodes in 1 clique of 16 nodes; of another size: clique 2 of NVLink domain 5a01 with n016, "
-        "clique 3 of NVLink domain 5a01 with n017 (sbatch --segment asks for equal ones)\n");
+        "clique 3 of NVLink domain 5a01 with n017, clique 4 of NVLink domain 5a01 with n018 and 2 more (sbatch "
+        "--segment asks for equal ones); none is known of n021 (there, rdma-nccl check tells why)\n");
+    EXPECT_EQ(with_cliques("23123133"), "NVLink connects nodes in 2 cliques of 2 nodes; of another size: clique 3 of "
+                                        "NVLink domain 5a01 with n[001,004,006-007] (sbatch --segment asks for equal "
+                                        "ones)\n")
+        << "in a tie, the size of the first node's";
+    EXPECT_EQ(with_cliques("123--"), "") << "none reaches another node";
     EXPECT_EQ(with_cliques("-1221"), "NVLink connects nodes in 2 cliques of 2 nodes; none is known of n000 (there, "
                                      "rdma-nccl check tells why)\n");
+}
+
+TEST(PairsJudge, LooksForNoCliqueOfANodeThatTakesNoPart) {
+    auto report = idle_cluster(3, 1);
+    report.nodes[0].clique = report.nodes[1].clique = "clique 1 of NVLink domain 5a01";
+    report.nodes[2].problem = "it has not answered";
+    EXPECT_TRUE(contains(all_texts(judge(report, {})), "NVLink connects nodes in 1 clique of 2 nodes\n"));
 }
 
 TEST(PairsJudge, OfOneNodeNotesNoClique) {
