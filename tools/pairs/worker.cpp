@@ -3,8 +3,8 @@
 #include "tools/pairs/pairs.h"
 
 #include "lib/base/format.h"
-#include "lib/base/lists.h"
 #include "lib/base/text.h"
+#include "lib/fabric/readers.h"
 #include "lib/topology/gpu_links.h"
 #include "tools/common/command_line.h"
 #include "tools/common/print.h"
@@ -36,24 +36,33 @@ std::string verbs_problem() {
 #endif
 }
 
-/// Returns measure::Node::clique; several are one text.
-std::optional<std::string> find_clique(const SysRoot& root, std::span<const Gpu> gpus) {
-    if (!root.is_live() || find_by(gpus, &Gpu::vendor, "nvidia") == nullptr) {
+/// Asks NVML only where there is an IMEX channel: without one, NVLink reaches no other node.
+std::optional<ChildValue<GpuFabrics>> ask_if_nvlink_leaves(const SysRoot& root) {
+    if (!root.is_live() || !has_imex_channel(root)) {
         return std::nullopt;
     }
+    Notes notes;
+    const auto gpus = read_gpus(root, notes);
+    return ask_gpu_fabrics(gpus);
+}
+
+/// Returns measure::Node::clique; several are one text.
+std::optional<std::string> common_clique(const GpuFabrics& fabrics) {
     std::set<std::string> cliques;
-    for (const auto& gpu : read_gpu_fabrics(gpus, nvml_limit).value_or(std::vector<GpuFabric>())) {
+    for (const auto& gpu : fabrics.gpus) {
         cliques.insert(clique_of(gpu));
     }
     cliques.erase("");
-    return cliques.empty() ? std::nullopt : std::optional(joined(cliques));
+    return text_if_any(joined(cliques));
 }
 
 HandlerContext inspect_this_node(const measure::World& world, const Options& options, const Settings& settings) {
     HandlerContext context;
     context.node.name = world.node;
-    auto plan = plan_node(options.settings, settings, timeout);
     auto root = SysRoot::open(settings.root);
+    auto asked = root ? ask_if_nvlink_leaves(*root) : std::nullopt; // it answers while the node is inspected
+    const auto answer_by = measure::Clock::now() + nvml_limit;
+    auto plan = plan_node(options.settings, settings, timeout);
     if (!plan || !root) {
         context.node.problem = !plan ? plan.error().message : root.error().message;
         return context;
@@ -64,12 +73,14 @@ HandlerContext inspect_this_node(const measure::World& world, const Options& opt
         context.node.rails.clear();
         context.node.problem = std::move(problem);
     }
-    context.node.clique = find_clique(*root, fabric.gpus);
     context.gpus = measure::rail_gpus(plan->places.placed, context.node);
     for (const auto& rail : context.node.rails) {
         context.counters.push_back(PortCounters::of(*root, fabric, rail.hca, rail.port));
     }
     context.root = std::move(*root);
+    if (const auto fabrics = asked ? asked->finish(answer_by) : std::nullopt) {
+        context.node.clique = common_clique(*fabrics);
+    }
     return context;
 }
 
