@@ -7,6 +7,8 @@
 #include "lib/nccl/model.h"
 
 #include <algorithm>
+#include <cerrno>
+#include <cstdlib>
 
 namespace rdma_nccl {
 
@@ -17,16 +19,6 @@ constexpr std::string_view interface_variable = "NCCL_SOCKET_IFNAME";
 
 std::string title_of(const PortChoice& port) {
     return format_text("{} port {}", port.hca, port.port);
-}
-
-/// Parses a number as NCCL does (strtoll; src/misc/param.cc): 0 for text without a number, nullopt for empty text.
-std::optional<long> nccl_number(const std::optional<std::string>& text) {
-    if (!text || text->empty()) {
-        return std::nullopt;
-    }
-    const auto number = trim(*text);
-    const auto end = number.find_first_not_of("0123456789", number.starts_with('-') ? 1 : 0);
-    return parse_number<long>(number.substr(0, end)).value_or(0);
 }
 
 NcclGidEnvironment gid_environment(const NodeFacts& facts, const Settings& settings, const FabricChoice& choice) {
@@ -147,6 +139,15 @@ unsigned leading_number(std::string_view text) {
 }
 
 } // namespace
+
+std::optional<long> nccl_number(const std::optional<std::string>& text) {
+    if (!text || text->empty()) {
+        return std::nullopt;
+    }
+    errno = 0;
+    const long number = std::strtol(text->c_str(), nullptr, 0);
+    return errno == 0 ? std::optional(number) : std::nullopt;
+}
 
 std::optional<std::string> nccl_override(const NodeFacts& facts, std::string_view name) {
     if (auto value = facts.environment.get_users(name)) {

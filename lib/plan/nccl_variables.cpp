@@ -266,8 +266,8 @@ void add_nccl(VariableList& variables, const Plan& plan, const NodeFacts& facts,
 
 std::string failover_of(const NodeFacts& facts, const Plan& plan) {
     const auto* const planned = find_variable(plan.variables, failover_variable);
-    auto value = planned != nullptr ? planned->value : nccl_override(facts, failover_variable).value_or("");
-    return value.empty() ? "0" : value; // empty: removed, or the user's, which NCCL ignores (src/misc/param.cc)
+    const auto value = planned != nullptr ? std::optional(planned->value) : nccl_override(facts, failover_variable);
+    return format_text("{}", nccl_number(value).value_or(0));
 }
 
 std::vector<std::string> judge_failover(const NodeFacts& facts, const FabricChoice& choice, const Settings& settings) {

@@ -17,6 +17,10 @@ namespace rdma_nccl {
 /// is ours or there is none.
 std::optional<std::string> nccl_override(const NodeFacts& facts, std::string_view name);
 
+/// Parses a number as NCCL does (strtoll with base 0; src/misc/param.cc): "0x1" and "1 " are 1, text without a number
+/// is 0. Returns nullopt where NCCL takes its default: for empty text, and for numbers beyond 64 bits.
+std::optional<long> nccl_number(const std::optional<std::string>& text);
+
 /// Returns the first GID variable that the user has set. NCCL may then take any entry of a GID table.
 std::optional<std::string_view> gid_override(const NodeFacts& facts);
 
@@ -55,7 +59,7 @@ void add_nccl(VariableList& variables, const Plan& plan, const NodeFacts& facts,
 
 inline constexpr std::string_view failover_variable = "NCCL_IB_RESILIENCY_PORT_FAILOVER";
 
-/// Returns the value of failover_variable that the tasks get, ours or the user's; NCCL's default is "0".
+/// Returns the value of failover_variable that NCCL reads in the tasks, ours or the user's; its default is "0".
 std::string failover_of(const NodeFacts& facts, const Plan& plan);
 
 /// Returns which ports have no other to which NCCL could fail over, if the user asks for that (failover=on). By itself

@@ -147,6 +147,10 @@ TEST(ExchangeReport, SaysWhatFailoverItsTasksGet) {
     facts.nccl_conf["NCCL_IB_RESILIENCY_PORT_FAILOVER"] = {"2", "/etc/nccl.conf"};
     EXPECT_EQ(make_report(facts, make_plan(facts, settings), "n01").failover, "2");
     EXPECT_EQ(make_report(facts, make_plan(facts, {}), "n01").failover, "2") << "also without failover=on";
+    for (const auto* const text : {"1 ", " 0x1", "01", "+1"}) {
+        facts.nccl_conf["NCCL_IB_RESILIENCY_PORT_FAILOVER"] = {text, "/etc/nccl.conf"};
+        EXPECT_EQ(make_report(facts, make_plan(facts, {}), "n01").failover, "1") << text << " is 1 for NCCL";
+    }
     facts.nccl_conf.clear();
     facts.environment.set("NCCL_IB_RESILIENCY_PORT_FAILOVER", "");
     EXPECT_EQ(make_report(facts, make_plan(facts, settings), "n01").failover, "0");

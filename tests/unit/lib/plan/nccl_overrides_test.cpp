@@ -69,6 +69,7 @@ TEST(NcclConf, IsRcclsOnANodeWithAmdsGpus) {
 TEST(UsersNccl, NothingToSay) {
     EXPECT_EQ(warnings(node()), Texts{});
     for (const auto& [name, value] : std::vector<std::pair<std::string, std::string>>{{"NCCL_IB_GID_INDEX", "3"},
+                                                                                      {"NCCL_IB_GID_INDEX", "0x3 "},
                                                                                       {"NCCL_IB_GID_INDEX", "-1"},
                                                                                       {"NCCL_IB_GID_INDEX", ""},
                                                                                       {"NCCL_IB_HCA", "=mlx5_0:1"},
