@@ -278,15 +278,15 @@ std::vector<std::string> judge_failover(const NodeFacts& facts, const FabricChoi
     }
     const auto ports = ports_in_use(facts, choice);
     const bool single = must_stay_single(ports);
+    const std::string_view why = single ? "is fused with no other: failover=on does nothing for it; NCCL fuses none "
+                                          "with NCCL_IB_MERGE_NICS=0, set because an HCA has no PCI function"
+                                        : "has no other port in its NIC: failover=on does nothing for it; NCCL fails "
+                                          "over between ports that it fuses (NCCL_NET_MERGE_LEVEL)";
     MessageGroups sentences;
     for (const auto& port : ports) {
         if (single || std::ranges::count(ports, bus_of(port), bus_of) == 1) {
             const auto title = format_text("{} port {}", port.hca->name, port.port->number);
-            sentences.add(
-                "failover", title,
-                format_text("{} has no other port in its NIC: failover=on does nothing for it; {}", title,
-                            single ? "NCCL fuses none with NCCL_IB_MERGE_NICS=0, set because an HCA has no PCI function"
-                                   : "NCCL fails over between ports that it fuses (NCCL_NET_MERGE_LEVEL)"));
+            sentences.add("failover", title, format_text("{} {}", title, why));
         }
     }
     return sentences.texts();

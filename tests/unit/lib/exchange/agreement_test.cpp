@@ -283,7 +283,8 @@ TEST(ExchangeDifferences, FailoverIsForAllNodesOrForNone) {
     reports[0].failover = reports[1].failover = "1";
     const auto findings = find_differences(reports);
     EXPECT_EQ(lines(findings), Texts{"n03: NCCL_IB_RESILIENCY_PORT_FAILOVER=0; 2 nodes have "
-                                     "NCCL_IB_RESILIENCY_PORT_FAILOVER=1"});
+                                     "NCCL_IB_RESILIENCY_PORT_FAILOVER=1: give all nodes the same failover and "
+                                     "nccl.conf"});
     EXPECT_TRUE(findings.at(0).fault);
 }
 

@@ -392,10 +392,9 @@ TEST(Plan, NamesPortsThatFailoverDoesNothingFor) {
     facts.fabric.hcas[1].pci = "0000:25:01.0";
     EXPECT_EQ(warnings(), Warnings{}) << "two devices of one bus, such as virtual functions";
     facts.fabric.hcas[0].pci = facts.fabric.hcas[1].pci = "";
-    EXPECT_EQ(
-        warnings(),
-        Warnings{"mlx5_0 port 1 has no other port in its NIC: failover=on does nothing for it; NCCL fuses none with "
-                 "NCCL_IB_MERGE_NICS=0, set because an HCA has no PCI function (likewise mlx5_1 port 1)"});
+    EXPECT_EQ(warnings(),
+              Warnings{"mlx5_0 port 1 is fused with no other: failover=on does nothing for it; NCCL fuses none with "
+                       "NCCL_IB_MERGE_NICS=0, set because an HCA has no PCI function (likewise mlx5_1 port 1)"});
     settings.given["failover"].origin = Origin::SiteFile;
     EXPECT_EQ(warnings(), Warnings{}) << "the user cannot change the site's file";
     settings.given["failover"].origin = Origin::Option;
