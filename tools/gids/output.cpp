@@ -20,6 +20,7 @@ using Rows = std::vector<TableRow>;
 Rows titles() {
     return {{"DEV", "PORT", "INDEX", "GID", "IPv4", "VER", "NETDEV", "RAIL", "USED/REASON"}};
 }
+constexpr int rail_column = 7;
 
 std::string port_remark(const PortView& view) {
     if (!view.choice.used()) {
@@ -59,10 +60,9 @@ TableRow row_of(const Hca& hca, const PortView* port, const GidView* view, std::
 
 /// Returns the table, without the column of rails where no row has one.
 std::string table_of(Rows rows) {
-    constexpr int rail = 7;
-    if (std::all_of(rows.begin() + 1, rows.end(), [](const TableRow& row) { return row[rail] == "-"; })) {
+    if (std::all_of(rows.begin() + 1, rows.end(), [](const TableRow& row) { return row[rail_column] == "-"; })) {
         for (auto& row : rows) {
-            row.erase(row.begin() + rail);
+            row.erase(row.begin() + rail_column);
         }
     }
     return aligned_table(rows);
