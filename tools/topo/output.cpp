@@ -218,11 +218,13 @@ std::vector<TableRow> matrix_rows(const NodePlan& node, const TableRow& gpus) {
 /// Returns "\nrails by network: mlx5_1:1=0, mlx5_2:1=1"; an empty text where no two ports are used.
 std::string rails_text(const NodePlan& node) {
     const Rails rails = rails_of(node.facts.fabric, node.plan.fabric);
+    if (rails.by_port.empty()) {
+        return "";
+    }
     const auto used = mapped(node.plan.fabric.used(), [&rails](const PortChoice* port) {
-        return format_text("{}={}", port->name(), rails.of(port->name()).value_or(0));
+        return format_text("{}={}", port->name(), rails.by_port.at(port->name()));
     });
-    return rails.by_port.empty() ? ""
-                                 : "\n" + folded(format_text("rails {}: ", rails.why), joined(used), indent.size());
+    return "\n" + folded(format_text("rails {}: ", rails.why), joined(used), indent.size());
 }
 
 /// Returns the matrix in parts of as many columns as fit, one below the other.
