@@ -641,6 +641,8 @@ class Topology(ExchangeTest):
         output, _ = self.step("salloc", "-Q", "-N4", "rdma-nccl", "topo", "--network")
         self.assertEqual([line.split() for line in output.splitlines()[1:]],
                          [["spine", "4", "n[01-04]"], ["s1", "2", "n[01,03]"], ["s2", "2", "n[02,04]"]])
+        output, _ = self.step("srun", "-N1", "-w", "n01", "rdma-nccl", "topo", "--network")
+        self.assertRegex(output, r"n01\n\nrails of n01 by [\w ]+: mlx5_1:1=\d, mlx5_2:1=\d", "a node knows its own")
         output, _ = self.step("salloc", "-Q", "-N2", "rdma-nccl", "topo", "--network", "--json")
         schemas.check("network", json.loads(output))
 

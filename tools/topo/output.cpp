@@ -215,18 +215,6 @@ std::vector<TableRow> matrix_rows(const NodePlan& node, const TableRow& gpus) {
     return rows;
 }
 
-/// Returns "\nrails by network: mlx5_1:1=0, mlx5_2:1=1"; an empty text where no two ports are used.
-std::string rails_text(const NodePlan& node) {
-    const Rails rails = rails_of(node.facts.fabric, node.plan.fabric);
-    if (rails.by_port.empty()) {
-        return "";
-    }
-    const auto used = mapped(node.plan.fabric.used(), [&rails](const PortChoice* port) {
-        return format_text("{}={}", port->name(), rails.by_port.at(port->name()));
-    });
-    return "\n" + folded(format_text("rails {}: ", rails.why), joined(used), indent.size());
-}
-
 /// Returns the matrix in parts of as many columns as fit, one below the other.
 std::string distance_matrix(const NodePlan& node) {
     const auto gpus =
@@ -338,6 +326,17 @@ std::string nics_text(const NodePlan& node) {
 
 } // namespace
 
+std::string rails_text(const NodePlan& node, std::string_view title) {
+    const Rails rails = rails_of(node.facts.fabric, node.plan.fabric);
+    if (rails.by_port.empty()) {
+        return "";
+    }
+    const auto used = mapped(node.plan.fabric.used(), [&rails](const PortChoice* port) {
+        return format_text("{}={}", port->name(), rails.by_port.at(port->name()));
+    });
+    return "\n" + folded(format_text("{} {}: ", title, rails.why), joined(used), indent.size());
+}
+
 std::string memory_text(std::uint64_t mib) {
     const double gib = static_cast<double>(mib) / 1024;
     return gib >= 10 ? format_text("{:.0f} GiB", gib) : format_text("{:.1f} GiB", gib);
@@ -383,7 +382,7 @@ std::string topo_text(const NodePlan& node, const std::string& host) {
     if (placed.gpus.size() + std::min<std::size_t>(placed.ports.size(), 1) > 1 && !placed.gpus.empty()) {
         text += "\ndistances of GPUs and HCAs\n" + distance_matrix(node);
     }
-    text += rails_text(node) + left_out_text(node) + nics_text(node);
+    text += rails_text(node, "rails") + left_out_text(node) + nics_text(node);
     text +=
         format_text("\nranks: {} ({})\n", binding_why(placed), node.places.masks_source) + ranks_table(node, indent);
     if (!placed.placement.gpu_order.empty()) {

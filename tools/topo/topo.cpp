@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tools/topo/topo.h"
 
+#include "lib/base/lists.h"
 #include "lib/base/text.h"
 #include "lib/order/network.h"
 #include "lib/slurm/job_hosts.h"
@@ -26,9 +27,10 @@ struct TopoOptions {
     bool network = false;
 };
 
-/// Shows where Slurm says that the nodes of this step or job are.
-Result<int> show_network(bool as_json) {
-    const auto hosts = job_hosts(Environment::from(environ));
+/// Shows where Slurm says that the nodes of this step or job are, and the rails of this node if it is one of them.
+Result<int> show_network(const TopoOptions& options, const Settings& settings) {
+    const auto environment = Environment::from(environ);
+    const auto hosts = job_hosts(environment);
     if (!hosts) {
         return fail(format_text("topo --network: {}: rdma-nccl order --json NODES tells where nodes are",
                                 hosts.error().message));
@@ -38,13 +40,21 @@ Result<int> show_network(bool as_json) {
     if (!places) {
         return fail(format_text("topo --network: scontrol show topology: {}", places.error().message));
     }
-    print_out(as_json ? network_json(nodes, *places).dump(2) + "\n" : network_text(nodes, *places));
+    if (options.json) {
+        print_out(network_json(nodes, *places).dump(2) + "\n");
+        return exit_good;
+    }
+    print_out(network_text(nodes, *places));
+    if (const auto name = node_name_of(environment, settings); contains(nodes, name)) {
+        const auto node = plan_node(options.settings, settings, usual_timeout);
+        print_out(node ? rails_text(*node, "rails of " + name) : "");
+    }
     return exit_good;
 }
 
 Result<int> run_topo(const TopoOptions& options, const Settings& settings) {
     if (options.network) {
-        return show_network(options.json);
+        return show_network(options, settings);
     }
     const bool here = options.xml.empty();
     auto planned = here ? plan_node(options.settings, settings, usual_timeout, options.ranks)

@@ -21,6 +21,9 @@ namespace rdma_nccl {
 /// Returns the report for users in ASCII: NUMA nodes, GPUs with their nearest HCAs, distances, ranks, warnings.
 std::string topo_text(const NodePlan& node, const std::string& host);
 
+/// Returns an empty line and "TITLE by network: mlx5_1:1=0, mlx5_2:1=1"; an empty text where no two ports are used.
+std::string rails_text(const NodePlan& node, std::string_view title);
+
 /// Returns a table of a step's switches or blocks, from the outermost ones, with their nodes. `places`: of each node.
 std::string network_text(std::span<const std::string> nodes, std::span<const std::optional<NetworkPlace>> places);
 
