@@ -105,6 +105,11 @@ std::optional<ChildText> ChildText::start(const std::function<std::string()>& wo
     return child ? std::optional(ChildText(std::move(*child), std::move(pipe->reader))) : std::nullopt;
 }
 
+bool ChildText::has_said_all() const {
+    pollfd waiting{pipe_.get(), 0, 0}; // for POLLHUP alone
+    return ::poll(&waiting, 1, 0) > 0;
+}
+
 std::optional<std::string> ChildText::finish(Clock::time_point deadline) {
     std::string text;
     std::array<char, 65536> bytes{};

@@ -85,6 +85,28 @@ TEST(ChildValue, AValueLargerThanAPipeComesBackWhole) {
     EXPECT_TRUE(answer->text == make());
 }
 
+TEST(ChildValue, TellsThatItHasSaidAll) {
+    auto gate = open_pipe();
+    ASSERT_TRUE(gate);
+    const std::array kept = {gate->reader.get()};
+    auto child = ChildValue<Answer>::start(
+        [&gate] {
+            char none = 0;
+            (void)!::read(gate->reader.get(), &none, 1);
+            return Answer{42, ""};
+        },
+        kept);
+    EXPECT_FALSE(child.has_said_all());
+    gate->writer.reset();
+    for (const auto end = far_away(); !child.has_said_all() && Clock::now() < end;) {
+        std::this_thread::sleep_for(milliseconds(1));
+    }
+    ASSERT_TRUE(child.has_said_all());
+    const auto answer = child.finish(Clock::now());
+    ASSERT_TRUE(answer) << "it needs no time";
+    EXPECT_EQ(answer->number, 42);
+}
+
 TEST(ChildValue, SeveralAtATime) {
     std::vector<ChildValue<Answer>> children;
     for (int i = 0; i < 8; ++i) {
@@ -120,6 +142,8 @@ TEST(ChildText, WhatWasSaidBeforeItHungIsNoValue) {
         },
         {}, Inherit::Few);
     ASSERT_TRUE(child);
+    std::this_thread::sleep_for(milliseconds(50));
+    EXPECT_FALSE(child->has_said_all());
     EXPECT_FALSE(child->finish(Clock::now() + milliseconds(50)));
 }
 
