@@ -97,12 +97,13 @@ std::vector<profile::CommunicatorTotals> read_communicators(const std::string& p
 }
 
 /// Returns true if NCCL was told not to connect nodes over NVLink: initTransportsRank() of NCCL (src/init.cc) does so
-/// only without NCCL_MNNVL_ENABLE=0 and beyond P2P level LOC (0 in old numbers), ncclMnnvlCheck() (src/mnnvl.cc) only
-/// with cuMem.
+/// only without NCCL_MNNVL_ENABLE=0 and beyond P2P level LOC (0 in old numbers; ncclGetLevel(), src/graph/paths.cc),
+/// ncclMnnvlCheck() (src/mnnvl.cc) only with cuMem.
 bool is_mnnvl_off(const NodeFacts& facts) {
-    const auto level = nccl_override(facts, "NCCL_P2P_LEVEL");
-    return nccl_override(facts, "NCCL_MNNVL_ENABLE") == "0" || nccl_override(facts, "NCCL_CUMEM_ENABLE") == "0" ||
-           nccl_override(facts, "NCCL_P2P_DISABLE") == "1" || level == "LOC" || level == "0";
+    const auto number = [&facts](const char* name) { return nccl_number(nccl_override(facts, name)); };
+    const auto level = nccl_override(facts, "NCCL_P2P_LEVEL").value_or("");
+    return number("NCCL_MNNVL_ENABLE") == 0 || number("NCCL_CUMEM_ENABLE") == 0 || number("NCCL_P2P_DISABLE") == 1 ||
+           level == "LOC" || (level.starts_with('0') && nccl_number(level) == 0);
 }
 
 /// Returns the node's facts with the environment that the tasks have, where that was looked up.

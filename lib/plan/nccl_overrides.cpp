@@ -157,6 +157,15 @@ std::optional<std::string> nccl_override(const NodeFacts& facts, std::string_vie
     return found == facts.nccl_conf.end() ? std::nullopt : std::optional(found->second.value);
 }
 
+std::optional<long> nccl_number(const std::optional<std::string>& text) {
+    if (!text || text->empty()) {
+        return std::nullopt;
+    }
+    const auto number = trim(*text);
+    const auto end = number.find_first_not_of("0123456789", number.starts_with('-') ? 1 : 0);
+    return parse_number<long>(number.substr(0, end)).value_or(0);
+}
+
 std::optional<std::string_view> gid_override(const NodeFacts& facts) {
     for (const std::string_view name :
          {"NCCL_IB_GID_INDEX", "NCCL_IB_ROCE_VERSION_NUM", "NCCL_IB_ADDR_FAMILY", "NCCL_IB_ADDR_RANGE"}) {

@@ -360,7 +360,11 @@ TEST_F(Watched, NvlinkIsNotUsedWhereNcclWasToldSo) {
                                                       {"NCCL_CUMEM_ENABLE", "0", "1"},
                                                       {"NCCL_P2P_DISABLE", "1", "0"},
                                                       {"NCCL_P2P_LEVEL", "LOC", "NVL"},
-                                                      {"NCCL_P2P_LEVEL", "0", "5"}}) {
+                                                      {"NCCL_P2P_LEVEL", "0", "5"},
+                                                      {"NCCL_MNNVL_ENABLE", "off", ""}, // numbers, as NCCL reads them
+                                                      {"NCCL_CUMEM_ENABLE", "00", "-2"},
+                                                      {"NCCL_P2P_DISABLE", "01", "true"},
+                                                      {"NCCL_P2P_LEVEL", "00", "PHB"}}) {
         EXPECT_FALSE(may_use_nvlink(row.name, row.off)) << row.name;
         EXPECT_TRUE(may_use_nvlink(row.name, row.on)) << row.name;
     }
