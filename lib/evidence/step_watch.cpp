@@ -131,19 +131,24 @@ void add_causes_of_tasks(const WatchedStep& step, const NodeFacts& facts, std::v
 
 StepWatch::StepWatch(const SysRoot& root, TrafficSources sources, StepProcesses processes, std::span<const Gpu> gpus)
     : root_(root), meter_(std::move(sources)), link_downed_before_(read_link_downed(root_, meter_.sources())),
-      processes_(processes), start_(Clock::now()), next_sample_(start_ + first_pause) {
+      processes_(processes), start_(Clock::now()), next_sample_(start_ + first_pause), gpus_(gpus),
+      may_use_nvlink_(!gpus.empty() && has_imex_channel(root_)) {
     meter_.add(read_traffic(root_, meter_.sources()));
     qps_.unknown_why = "the step ended before they were looked at";
-    if (!gpus.empty() && has_imex_channel(root_)) {
-        asked_.emplace(ask_gpu_fabrics(gpus));
-    }
 }
 
 void StepWatch::sample(bool has_ended) {
     meter_.add(read_traffic(root_, meter_.sources()));
+    if (asked_ && asked_->has_said_all()) {
+        may_use_nvlink_ = may_cross_nodes(asked_->finish(Clock::now()));
+        asked_.reset();
+    }
     if (!has_ended) {
         sample_queue_pairs();
-        look_up_environment();
+        if (lacks_rdma()) {
+            look_up_environment();
+            ask_nvml();
+        }
     } else if (link_downed_after_.empty()) { // a later sample is not of the step
         link_downed_after_ = read_link_downed(root_, meter_.sources());
         gid_changes_ =
@@ -191,14 +196,29 @@ void StepWatch::sample_queue_pairs() {
     qps_.most_own = std::max(qps_.most_own, own);
 }
 
+bool StepWatch::lacks_rdma() const {
+    const auto verdict = judge_node(evidence()).verdict;
+    return verdict == Verdict::NotUsed || verdict == Verdict::Mixed;
+}
+
 void StepWatch::look_up_environment() {
-    const auto verdict = processes_.user ? judge_node(evidence()).verdict : Verdict::Unknown;
-    if (verdict != Verdict::NotUsed && verdict != Verdict::Mixed) {
+    if (!processes_.user) {
         return;
     }
     const auto own = Environment::from(environ);
     if (auto task = find_task(root_, processes_.job_of_tasks(), processes_.step_id, own, *processes_.user)) {
         task_environment_ = std::move(task->environment);
+    }
+}
+
+/// NVML runs in a child of this process and so in the step's cgroup: if the driver hangs, no signal ends the child, and
+/// Slurm cannot end the step before the driver goes on. So a step whose RDMA works does not ask. One that reads much
+/// over sockets before it uses RDMA does: until then it looks the same.
+void StepWatch::ask_nvml() {
+    NodeFacts of_task;
+    of_task.environment = task_environment_.value_or(Environment());
+    if (may_use_nvlink_ && !gpus_.empty() && !is_mnnvl_off(of_task)) {
+        asked_.emplace(ask_gpu_fabrics(std::exchange(gpus_, {})));
     }
 }
 
@@ -226,17 +246,8 @@ NodeEvidence StepWatch::evidence() const {
     return evidence;
 }
 
-bool StepWatch::may_use_nvlink() {
-    if (asked_) {
-        may_use_nvlink_ = may_cross_nodes(asked_->finish(Clock::now()));
-        asked_.reset();
-    }
-    return may_use_nvlink_;
-}
-
 bool StepWatch::should_wait_for_counters() const {
-    const auto verdict = judge_node(evidence()).verdict;
-    return counter_latency() > milliseconds(0) && (verdict == Verdict::NotUsed || verdict == Verdict::Mixed);
+    return counter_latency() > milliseconds(0) && lacks_rdma();
 }
 
 StepWatch watch_step(const WatchedStep& step, StepProcesses processes) {

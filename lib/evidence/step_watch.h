@@ -24,12 +24,13 @@ class StepWatch {
 public:
     using Clock = std::chrono::steady_clock;
 
-    /// Takes the first sample. Reports no queue pairs unless `root` and `processes.ancestor` are of this machine. If
-    /// there is an IMEX channel, NVML is asked about the fabrics of `gpus`, beside the step: it takes a while to start.
+    /// Takes the first sample. Reports no queue pairs unless `root` and `processes.ancestor` are of this machine.
+    /// `gpus`, which must outlive this: this machine's, where NCCL may connect nodes over NVLink.
     StepWatch(const SysRoot& root, TrafficSources sources, StepProcesses processes, std::span<const Gpu> gpus = {});
 
     /// Reads the bytes and looks for other jobs on the node. Reads the queue pairs too, unless the step `has_ended`:
-    /// the first such call reads how often ports went down, and whether they have the GIDs that NCCL took.
+    /// the first such call reads how often ports went down, and whether they have the GIDs that NCCL took. Starts to
+    /// ask NVML once where RDMA falls short and there is an IMEX channel, and takes its answer when it is there.
     void sample(bool has_ended = false);
 
     /// Returns the time of the next sample: soon at first, because short steps end early, later every five seconds.
@@ -40,8 +41,8 @@ public:
     [[nodiscard]] const std::optional<Environment>& task_environment() const { return task_environment_; }
 
     /// Returns whether NVLink may connect the GPUs with those of other nodes: there is a channel, and NVML has not said
-    /// by now that none is in a clique. Does not wait for it.
-    [[nodiscard]] bool may_use_nvlink();
+    /// by the last sample that none is in a clique.
+    [[nodiscard]] bool may_use_nvlink() const { return may_use_nvlink_; }
 
     /// Returns what was seen so far. The caller adds node, gpus, log and causes.
     [[nodiscard]] NodeEvidence evidence() const;
@@ -53,7 +54,9 @@ public:
 
 private:
     void sample_queue_pairs();
+    [[nodiscard]] bool lacks_rdma() const;
     void look_up_environment();
+    void ask_nvml();
 
     const SysRoot& root_;
     TrafficMeter meter_;
@@ -64,8 +67,9 @@ private:
     QpEvidence qps_;
     std::set<std::string> own_ports_, others_;
     std::optional<Environment> task_environment_;
-    std::optional<ChildValue<GpuFabrics>> asked_; ///< NVML; until may_use_nvlink() has its answer
-    bool may_use_nvlink_ = false;
+    std::span<const Gpu> gpus_;                   ///< to ask NVML about; empty once it was asked
+    std::optional<ChildValue<GpuFabrics>> asked_; ///< NVML, which has not answered yet
+    bool may_use_nvlink_;
     bool unseen_ = false;      ///< there were queue pairs without a process
     bool others_seen_ = false; ///< another job's slurmstepd was seen
 };

@@ -24,6 +24,8 @@ TEST(CausesOf, EfaWithoutItsPlugin) {
     EXPECT_NE(causes[0].find("NCCL reaches them through the aws-ofi-nccl plugin"), std::string::npos) << causes[0];
 }
 
+constexpr std::uint64_t much = std::uint64_t{1} << 28;
+
 /// A node with one port, in words of four bytes, and one interface.
 class Watched : public testing::Test {
 protected:
@@ -83,6 +85,34 @@ protected:
     StepWatch watch(StepProcesses processes = {}, std::span<const Gpu> gpus = {}) {
         return {root_, sources_, processes, gpus};
     }
+    /// The node has an IMEX channel, and this process no child that another test has left.
+    void add_channel() {
+        tree_.file("/dev/nvidia-caps-imex-channels/channel7", "");
+        while (::waitpid(-1, nullptr, WNOHANG) > 0) {
+        }
+    }
+    /// A watch after a look that finds all bytes on sockets, and so asks NVML.
+    StepWatch watch_sockets(std::span<const Gpu> gpus, StepProcesses processes = {}) {
+        counters(1000, 1000);
+        auto watch = this->watch(processes, gpus);
+        counters(1000, 1000 + much);
+        watch.sample();
+        return watch;
+    }
+    static std::vector<Gpu> gpu(const char* pci) {
+        std::vector<Gpu> gpus(1);
+        gpus.front().pci = pci;
+        return gpus;
+    }
+    /// NVML is being asked, or has answered and nobody has taken the answer.
+    static bool has_child() {
+        siginfo_t child{};
+        return ::waitid(P_ALL, 0, &child, WEXITED | WNOWAIT | WNOHANG) == 0;
+    }
+    static void wait_for_answer() {
+        siginfo_t ended{};
+        (void)::waitid(P_ALL, 0, &ended, WEXITED | WNOWAIT);
+    }
 
     test::Tree tree_;
     SysRoot root_;
@@ -92,8 +122,6 @@ protected:
 IpAddress ip(std::string_view text) {
     return IpAddress::parse(text).value();
 }
-
-constexpr std::uint64_t much = std::uint64_t{1} << 28;
 
 TEST_F(Watched, CountsWhatMovesFromItsStart) {
     auto watch = this->watch();
@@ -314,32 +342,71 @@ TEST_F(Watched, NvlinkMayBeUsedWhereThereAreAChannelAndAClique) {
     plan.visible_gpus = 1;
     const WatchedStep watched{root_, facts, plan};
     const auto may_use_nvlink = [&](const char* pci) {
-        std::vector<Gpu> gpus(1);
-        gpus.front().pci = pci;
-        while (::waitpid(-1, nullptr, WNOHANG) > 0) { // another test's
-        }
-        auto watch = this->watch({}, gpus);
-        siginfo_t ended{};
-        (void)::waitid(P_ALL, 0, &ended, WEXITED | WNOWAIT); // NVML has answered; at once where it was not asked
-        const bool may = collect_evidence(watched, watch).may_use_nvlink;
-        EXPECT_EQ(watch.may_use_nvlink(), may) << "the answer stays";
-        return may;
+        const auto gpus = gpu(pci);
+        auto watch = watch_sockets(gpus);
+        wait_for_answer();
+        watch.sample(true);
+        EXPECT_FALSE(has_child()) << "one that has ended stays";
+        return collect_evidence(watched, watch).may_use_nvlink;
     };
-    EXPECT_FALSE(may_use_nvlink("0000:9d:00.0")) << "there is no IMEX channel";
-    tree_.file("/dev/nvidia-caps-imex-channels/channel7", "");
+    const auto beyond = gpu("0000:9d:00.0");
+    EXPECT_FALSE(watch_sockets(beyond).may_use_nvlink()) << "there is no IMEX channel";
+    add_channel();
     EXPECT_TRUE(may_use_nvlink("0000:9d:00.0"));
     EXPECT_FALSE(may_use_nvlink("0000:52:00.0")) << "it is in no clique";
 }
 
+TEST_F(Watched, AsksNvmlOnceAndOnlyWhereRdmaFallsShort) {
+    ASSERT_EQ(test::load_fake_nvml(), "");
+    add_channel();
+    const auto gpus = gpu("0000:52:00.0");
+    auto watch = this->watch({}, gpus);
+    EXPECT_FALSE(has_child()) << "nothing is known yet";
+    counters(1000 + much, 1000);
+    watch.sample();
+    EXPECT_FALSE(has_child()) << "USED";
+    EXPECT_TRUE(watch.may_use_nvlink()) << "the channel alone decides";
+    counters(1000 + much, 1000 + 4 * much);
+    watch.sample();
+    ASSERT_TRUE(has_child()) << "MIXED";
+    wait_for_answer();
+    watch.sample();
+    EXPECT_FALSE(watch.may_use_nvlink());
+    EXPECT_FALSE(has_child()) << "it is asked again, or the one that has ended stays";
+}
+
+TEST_F(Watched, DoesNotAskNvmlWhereTheStepHasEndedOrATaskDoesWithoutNvlink) {
+    using namespace std::string_literals;
+    ASSERT_EQ(test::load_fake_nvml(), "");
+    add_channel();
+    const auto gpus = gpu("0000:52:00.0");
+    const auto asks = [&](const std::string& variable) {
+        tree_.file("/proc/30/environ", "SLURM_JOB_ID=12\0SLURM_STEP_ID=3\0SLURM_PROCID=0\0"s + variable + "\0"s)
+            .file("/proc/30/stat", "30 (x) S 1 1")
+            .file("/proc/30/status", "Uid:\t1000\t0\t0\t0\n");
+        const auto watch = watch_sockets(gpus, {12, 3, 0, 1000});
+        return has_child();
+    };
+    EXPECT_FALSE(asks("NCCL_MNNVL_ENABLE=0"));
+    auto watch = this->watch({}, gpus);
+    counters(1000, 1000 + 2 * much);
+    watch.sample(true);
+    EXPECT_FALSE(has_child()) << "nothing would wait for it";
+    EXPECT_TRUE(asks("NCCL_MNNVL_ENABLE=2"));
+}
+
 TEST_F(Watched, DoesNotWaitForAnNvmlThatHangs) {
     ASSERT_EQ(test::load_fake_nvml(), "");
-    tree_.file("/dev/nvidia-caps-imex-channels/channel7", "");
-    std::vector<Gpu> gpus(1);
-    gpus.front().pci = "0000:ff:00.0";
-    auto watch = this->watch({}, gpus);
+    add_channel();
+    const auto gpus = gpu("0000:ff:00.0");
+    auto watch = watch_sockets(gpus);
+    ASSERT_TRUE(has_child());
     const auto before = StepWatch::Clock::now();
-    EXPECT_TRUE(watch.may_use_nvlink()) << "the channel alone decides";
+    watch.sample();
+    watch.sample(true);
     EXPECT_LT(StepWatch::Clock::now(), before + milliseconds(500));
+    EXPECT_TRUE(watch.may_use_nvlink()) << "the channel alone decides";
+    EXPECT_TRUE(has_child()) << "it has time until the end";
 }
 
 TEST_F(Watched, NvlinkIsNotUsedWhereNcclWasToldSo) {
