@@ -140,10 +140,12 @@ void add_links(const LinkFunctions& nvml, NvmlDevice device, const std::string& 
 }
 
 void add_fabric(const FabricFunctions& nvml, NvmlDevice device, const std::string& pci, GpuFabrics& found) {
-    found.has_answered = true;
     FabricFunctions::Info info;
-    if (nvml.get_fabric(device, &info) != 0 || info.state == 0 ||
-        info.state > static_cast<unsigned>(GpuFabric::State::Joined)) {
+    if (nvml.get_fabric(device, &info) != 0) {
+        return;
+    }
+    found.has_answered = true;
+    if (info.state == 0 || info.state > static_cast<unsigned>(GpuFabric::State::Joined)) {
         return;
     }
     std::string domain;

@@ -37,7 +37,7 @@ inline constexpr std::chrono::seconds nvml_limit(5);
 
 struct GpuFabrics {
     static constexpr std::string_view message_name = "gpu-fabrics";
-    bool has_answered = false; ///< NVML could begin, and knows one of the GPUs
+    bool has_answered = false; ///< NVML knows of one of the GPUs whether it has a fabric
     std::vector<GpuFabric> gpus;
 };
 
