@@ -247,8 +247,9 @@ void discount_files(NodeVerdict& verdict) {
     verdict.share = share;
 }
 
-/// Bytes over NVLink between nodes (MNNVL) are counted nowhere and need no network: sockets are then no fallback, and
-/// what went over RDMA is not NCCL's.
+/// Bytes over NVLink between nodes (MNNVL) are counted nowhere and need no network: sockets are then no fallback. Where
+/// only NVLink connects the nodes, what went over RDMA is not NCCL's, so that MIXED becomes IDLE, too. USED stays: RDMA
+/// works, whoever used it.
 void judge_nvlink(NodeVerdict& verdict) {
     const auto& node = verdict.evidence;
     const auto by_log = node.log ? judge_log(*node.log) : LogVerdict();
@@ -260,8 +261,12 @@ void judge_nvlink(NodeVerdict& verdict) {
     } else if ((only_nvlink || by_log.verdict == Verdict::Unknown) && verdict.verdict == Verdict::NotUsed &&
                node.may_use_nvlink) {
         verdict.verdict = Verdict::Unknown;
-        verdict.why.emplace_back("NVLink may have carried NCCL's bytes between the nodes, which no counter shows; what "
-                                 "went over sockets need not be NCCL's: verify=full tells");
+        verdict.why.push_back(format_text("NVLink may have carried NCCL's bytes between the nodes, which no counter "
+                                          "shows; what went over sockets need not be NCCL's: {}",
+                                          !node.log                            ? "verify=full tells"
+                                          : by_log.verdict == Verdict::Unknown ? by_log.why.front()
+                                                                               : "NCCL's log lacks connections"));
+        add_causes(node, verdict.verdict, verdict.why);
     }
 }
 

@@ -228,6 +228,29 @@ TEST(NodeVerdict, SocketsAreNoFallbackWhereNvlinkConnectsTheNodes) {
     EXPECT_EQ(judge_node(evidence).verdict, Verdict::Unknown) << "there is no RDMA device";
 }
 
+TEST(NodeVerdict, WhereNvlinkMayHaveCarriedThemItSaysWhatIsKnownAndWhatIsMissing) {
+    auto evidence = node(0, gib);
+    evidence.may_use_nvlink = true;
+    evidence.causes = {"NCCL_IB_DISABLE=1 is set: NCCL uses sockets"};
+    const auto why = [&evidence](std::string_view end) {
+        const auto verdict = judge_node(evidence);
+        EXPECT_EQ(verdict.why.size(), 2U);
+        EXPECT_TRUE(verdict.why.front().ends_with(end)) << verdict.why.front();
+        return verdict.why.back();
+    };
+    EXPECT_EQ(why(": verify=full tells"), evidence.causes.front());
+    evidence.log = connections(0, 0, 0);
+    evidence.log->info = false;
+    EXPECT_EQ(why(": the log has warnings of NCCL alone: it needs NCCL_DEBUG=INFO"), evidence.causes.front());
+    evidence.log->info = true;
+    evidence.log->nodes = 2;
+    evidence.log->nvlink = 8;
+    evidence.log->unread = 1;
+    evidence.log->causes = {"a cause"};
+    evidence.causes.clear();
+    EXPECT_EQ(why(": NCCL's log lacks connections"), "a cause");
+}
+
 TEST(NodeVerdict, WithoutByteCountersNvlinkMayHaveCarriedThemToo) {
     auto evidence = with_queue_pairs(without_source(node(0, gib)), 0);
     evidence.log.emplace(); // no line of NCCL's in it
@@ -246,6 +269,9 @@ TEST(NodeVerdict, WhereOnlyNvlinkConnectsTheNodesRdmaIsThatOfStorage) {
     evidence.log->nvlink = 8;
     EXPECT_EQ(judge_node(evidence).verdict, Verdict::Idle);
     EXPECT_EQ(judge_node(evidence).why, Texts{"the GPUs are connected over NVLink: no network was needed"});
+    evidence.traffic.sockets = {mib, mib, false};
+    EXPECT_EQ(judge_node(evidence).verdict, Verdict::Used) << "it works, whoever used it";
+    evidence.traffic.sockets = {gib, gib, false};
     evidence.log->unread = 1;
     evidence.may_use_nvlink = true;
     EXPECT_EQ(judge_node(evidence).verdict, Verdict::Mixed);
