@@ -249,17 +249,18 @@ void discount_files(NodeVerdict& verdict) {
 
 /// Bytes over NVLink between nodes (MNNVL) are counted nowhere and need no network: sockets are then no fallback. Where
 /// only NVLink connects the nodes, what went over RDMA is not NCCL's, so that MIXED becomes IDLE, too. USED stays: RDMA
-/// works, whoever used it.
+/// works, whoever used it. That NCCL chose sockets says nothing before it connects: it chooses a network in any case.
 void judge_nvlink(NodeVerdict& verdict) {
     const auto& node = verdict.evidence;
     const auto by_log = node.log ? judge_log(*node.log) : LogVerdict();
     const bool only_nvlink = by_log.verdict == Verdict::Idle && node.log->nvlink > 0;
+    const bool only_chosen = by_log.verdict == Verdict::NotUsed && node.log->sockets == 0;
     if (only_nvlink && node.log->unread == 0 && verdict.verdict != Verdict::Used &&
         verdict.verdict != Verdict::Unknown) {
         verdict.verdict = Verdict::Idle;
         verdict.why = by_log.why;
-    } else if ((only_nvlink || by_log.verdict == Verdict::Unknown) && verdict.verdict == Verdict::NotUsed &&
-               node.may_use_nvlink) {
+    } else if ((only_nvlink || only_chosen || by_log.verdict == Verdict::Unknown) &&
+               verdict.verdict == Verdict::NotUsed && node.may_use_nvlink) {
         verdict.verdict = Verdict::Unknown;
         verdict.why.push_back(format_text("NVLink may have carried NCCL's bytes between the nodes, which no counter "
                                           "shows; what went over sockets need not be NCCL's: {}",

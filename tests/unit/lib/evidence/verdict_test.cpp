@@ -228,6 +228,23 @@ TEST(NodeVerdict, SocketsAreNoFallbackWhereNvlinkConnectsTheNodes) {
     EXPECT_EQ(judge_node(evidence).verdict, Verdict::Unknown) << "there is no RDMA device";
 }
 
+TEST(NodeVerdict, WhereNvlinkMayConnectTheNodesThatNcclChoseSocketsSaysNothing) {
+    auto evidence = node(0, gib);
+    evidence.log = connections(0, 0, 0);
+    evidence.log->nodes = 2;
+    evidence.log->networks = {"Socket"};
+    for (const bool counted : {true, false}) {
+        evidence.may_use_nvlink = false;
+        EXPECT_EQ(judge_node(evidence).verdict, Verdict::NotUsed) << counted;
+        evidence.may_use_nvlink = true;
+        EXPECT_EQ(judge_node(evidence).verdict, Verdict::Unknown) << counted;
+        evidence.log->sockets = 2; // which it used
+        EXPECT_EQ(judge_node(evidence).verdict, Verdict::NotUsed) << counted;
+        evidence.log->sockets = 0;
+        evidence = without_source(evidence);
+    }
+}
+
 TEST(NodeVerdict, WhereNvlinkMayHaveCarriedThemItSaysWhatIsKnownAndWhatIsMissing) {
     auto evidence = node(0, gib);
     evidence.may_use_nvlink = true;
