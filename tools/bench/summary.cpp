@@ -193,6 +193,19 @@ private:
         return good && !bad;
     }
 
+    /// Returns whether B's bytes went over sockets, which were its only network (variables_of()). Where NVLink may
+    /// connect the nodes (NVL72), UNKNOWN suffices if they were enough: what NVLink carries, it carries in A, too.
+    [[nodiscard]] bool went_over_sockets() const {
+        if (!has_verdict(b_, Verdict::Unknown)) {
+            return has_verdict(b_, Verdict::NotUsed);
+        }
+        const auto& verdict = *b_->verdict;
+        const auto rdma = static_cast<double>(verdict.rdma.most());
+        return std::ranges::all_of(verdict.nodes, [](const auto& node) { return node.evidence.may_use_nvlink; }) &&
+               verdict.sockets.most() >= enough_to_judge &&
+               rdma < not_used_share * static_cast<double>(verdict.sockets.most());
+    }
+
     /// Returns whether B's figure is one without RDMA.
     bool judge_without() {
         if (b_ == nullptr || b_->rows.empty()) {
@@ -202,7 +215,7 @@ private:
             note(State::Warning, "B used RDMA, too: no comparison");
             return false;
         }
-        const bool proven = has_verdict(b_, Verdict::NotUsed);
+        const bool proven = went_over_sockets();
         if (!proven && !report_.software) {
             note(State::CannotTell, format_text("B: {}: no comparison", !b_->verdict ? "no counters were read"
                                                                         : has_verdict(b_, Verdict::Idle)

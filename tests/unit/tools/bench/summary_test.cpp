@@ -110,6 +110,31 @@ TEST(BenchSummary, ARatioNeedsProofOfBothSides) {
     EXPECT_TRUE(notes_of(report).starts_with("B: too few bytes")) << notes_of(report);
 }
 
+TEST(BenchSummary, SocketsAreABaselineAlsoWhereNvlinkMayConnectTheNodes) {
+    const auto report_of = [](std::uint64_t rdma, std::uint64_t sockets, bool may_use_nvlink) {
+        auto report = good_report();
+        std::vector nodes = {test::node(rdma, sockets, "n01"), test::node(rdma, sockets, "n02")};
+        for (auto& node : nodes) {
+            node.may_use_nvlink = may_use_nvlink;
+        }
+        report.runs[1].verdict = judge_step(std::move(nodes), {});
+        return report;
+    };
+    auto report = report_of(0, 8 * test::gib, true);
+    EXPECT_EQ(report.runs[1].verdict->verdict, Verdict::Unknown);
+    EXPECT_TRUE(summarize(report).lines[0].ratio);
+    EXPECT_EQ(summarize(report).exit_code, 0) << notes_of(report);
+    report.runs[1].verdict->sockets = {test::mib, test::mib, false};
+    EXPECT_FALSE(summarize(report).lines[0].ratio) << "too few";
+    report = report_of(0, 8 * test::gib, true);
+    report.runs[1].verdict->rdma = {test::gib, test::gib, false};
+    EXPECT_FALSE(summarize(report).lines[0].ratio) << "too much over RDMA";
+    report = report_of(0, 8 * test::gib, false);
+    report.runs[1].verdict->verdict = Verdict::Unknown;
+    EXPECT_FALSE(summarize(report).lines[0].ratio) << "NVLink is not why it is unknown";
+    EXPECT_EQ(summarize(report).exit_code, 3);
+}
+
 TEST(BenchSummary, AReportThatEndedEarlyIsNotGood) {
     auto report = good_report();
     report.ended_early = "interrupted";
