@@ -47,8 +47,7 @@ bool SpankHandle::has_option(std::string name) const {
     return spank_option_getopt(spank_, &option, &value) == ESPANK_SUCCESS;
 }
 
-bool SpankHandle::has_container() const {
-    const auto variables = environment();
+bool SpankHandle::has_container(const Environment& variables) const {
     const auto names = [&](const char* variable) { return !variables.get(variable).value_or("").empty(); };
     return has_container_option() || names("PYXIS_CONTAINER_IMAGE") ||
            names("PYXIS_CONTAINER_NAME"); // args.c of pyxis, pyxis_args_check_environment_variables()

@@ -94,8 +94,8 @@ public:
     [[nodiscard]] Environment environment() const;
     [[nodiscard]] std::vector<std::string> program() const;
     /// Returns true if the user asked pyxis to run the tasks in a container, by an option of srun or, since pyxis 0.21,
-    /// by a variable. Call in user_init or task_init.
-    [[nodiscard]] bool has_container() const;
+    /// by one of `variables`, the step's or the task's. Call in user_init or task_init.
+    [[nodiscard]] bool has_container(const Environment& variables) const;
     /// Returns true if it was an option, which only a loaded pyxis has.
     [[nodiscard]] bool has_container_option() const {
         return has_option("container-image") || has_option("container-name");

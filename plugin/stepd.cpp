@@ -231,7 +231,8 @@ bool has_reader(const NodeState& state) {
 /// Makes NCCL write logs. They are long: where the tasks see the node's /tmp, they take no memory.
 void add_logs(NodeState& state, const SpankHandle& host) {
     if (state.settings.verify != VerifyChoice::Full || !has_reader(state) ||
-        !make_directory(state, state.log_directory, "verify=full", host.has_container() ? "/dev/shm" : "/tmp")) {
+        !make_directory(state, state.log_directory, "verify=full",
+                        host.has_container(state.facts.environment) ? "/dev/shm" : "/tmp")) {
         return;
     }
     VariableList variables(state.facts.environment, state.facts.nccl_conf);

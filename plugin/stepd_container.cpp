@@ -73,16 +73,32 @@ void settle_profile(const NodeState& state, const TaskFacts& task, const Environ
 }
 
 /// Returns why the task is in no container although the user asked for one: pyxis's task_init comes after ours.
-std::optional<std::string> judge_late_container(const NodeState& state, const SpankHandle& host) {
-    if (!state.concerns_rdma() || !host.has_container()) {
-        return std::nullopt;
-    }
+std::string judge_late_container(const SpankHandle& host) {
     if (!host.has_container_option()) {
         return "PYXIS_CONTAINER_IMAGE or _NAME is set, but the tasks are in no container: pyxis is not loaded, is "
                "older than 0.21, or is listed after rdma-nccl in plugstack.conf (list it first)";
     }
     return "plugstack.conf lists pyxis after rdma-nccl: the container's image replaces variables that rdma-nccl has "
            "set, and what it lacks for RDMA is not said; list pyxis first";
+}
+
+/// A profile's values are up to the image, which may come later.
+SettledTask settle_late_container(const NodeState& state, const SpankHandle& host, const TaskFacts& task,
+                                  std::vector<Variable> variables) {
+    for (auto& variable : variables) {
+        if (variable.source == profile_source && variable.action == VariableAction::Set) {
+            variable.action = VariableAction::Unset;
+        }
+    }
+    if (!state.concerns_rdma()) {
+        return {std::move(variables), std::nullopt};
+    }
+    auto fault = judge_late_container(host);
+    if (task.rank == 0 && state.settings.verbose > 0) {
+        state.report("warning: " + fault);
+    }
+    // A variable alone does not prove that the image comes later.
+    return {std::move(variables), host.has_container_option() ? std::optional(std::move(fault)) : std::nullopt};
 }
 
 } // namespace
@@ -100,17 +116,8 @@ UniqueFd open_launcher() {
 SettledTask settle_task(const NodeState& state, const SpankHandle& host, const TaskFacts& task, const Environment& now,
                         std::vector<Variable> variables) {
     if (RootDirectory::current() == state.root_directory) {
-        auto fault = judge_late_container(state, host);
-        if (fault && task.rank == 0 && state.settings.verbose > 0) {
-            state.report("warning: " + *fault);
-        }
-        for (auto& variable : variables) { // a profile's are up to the image, which may come later
-            if (host.has_container() && variable.source == profile_source && variable.action == VariableAction::Set) {
-                variable.action = VariableAction::Unset;
-            }
-        }
-        // A variable alone does not prove that the image comes later.
-        return {std::move(variables), host.has_container_option() ? std::move(fault) : std::nullopt};
+        return host.has_container(now) ? settle_late_container(state, host, task, std::move(variables))
+                                       : SettledTask{std::move(variables), std::nullopt};
     }
     auto settled = settle_in_container(std::move(variables), state.facts.environment, now);
     settle_profile(state, task, now, settled);
