@@ -257,11 +257,8 @@ int client_start_step(const Configuration& configuration, const SpankHandle& hos
         const bool several = !is_lone_node(host, heterogeneous_job);
         note.unequal_gpus = host.node_count().value_or(1) > 1 && load_gpus_differ(*job_id);
         leave_note(std::move(note), settings, environment);
-        if (several && asks_for_order(settings)) {
-            report_to_user(order_not_agreed);
-        }
-        if (several && asks_for_profile(settings)) {
-            report_to_user(profile_not_agreed);
+        for (const auto line : several ? not_agreed(settings) : std::vector<std::string_view>()) {
+            report_to_user(line);
         }
     }
     return refused ? -1 : 0;

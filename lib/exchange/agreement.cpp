@@ -197,6 +197,11 @@ std::vector<NodeOrder> place_nodes(Reports reports, std::span<const std::size_t>
     return places;
 }
 
+/// Returns true if srun is to say what becomes of a setting: the user gave it, or asked for details.
+bool is_of_interest(const Settings& settings, std::string_view key) {
+    return settings.verbose >= (given_by_user(settings, key) ? 1U : 2U);
+}
+
 } // namespace
 
 std::vector<Finding> find_differences(std::span<const NodeReport> reports) {
@@ -259,14 +264,16 @@ OrderChosen choose_order(std::span<const NodeReport> reports, const Settings& se
     return {std::move(ordered.order), std::move(gain)};
 }
 
-bool asks_for_order(const Settings& settings) {
-    const unsigned least = given_by_user(settings, "order") ? 1 : 2;
-    return settings.order != OrderChoice::Slurm && settings.verbose >= least;
-}
-
-bool asks_for_profile(const Settings& settings) {
-    const unsigned least = given_by_user(settings, "fabric_profile") ? 1 : 2;
-    return settings.fabric_profile && settings.verbose >= least;
+std::vector<std::string_view> not_agreed(const Settings& settings) {
+    std::vector<std::string_view> lines;
+    if (settings.order != OrderChoice::Slurm && is_of_interest(settings, "order")) {
+        lines.emplace_back("order=topology: Slurm's stays: the nodes have not agreed");
+    }
+    if (settings.fabric_profile && is_of_interest(settings, "fabric_profile")) {
+        lines.emplace_back("fabric_profile=on sets nothing: the nodes have not agreed, and values that differ between "
+                           "them do harm: give exchange=on, or leave it out");
+    }
+    return lines;
 }
 
 std::vector<RankShare> share_ranks(std::span<const NodeReport> reports, Layout layout,
@@ -317,7 +324,7 @@ ExchangeOutcome agree(std::span<const NodeReport> reports, std::span<const HeadC
         common.strict_fault = fault->line();
     }
     const auto [order, order_why] = choose_order(reports, settings);
-    if (!order.empty() || asks_for_order(settings)) {
+    if (!order.empty() || is_of_interest(settings, "order")) {
         outcome.order_why = order_why;
     }
     const auto places = place_nodes(reports, order);

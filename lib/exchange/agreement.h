@@ -70,15 +70,9 @@ struct OrderChosen {
 };
 OrderChosen choose_order(std::span<const NodeReport> reports, const Settings& settings);
 
-/// The line of srun where there is no agreement, if asks_for_order().
-inline constexpr std::string_view order_not_agreed = "order=topology: Slurm's stays: the nodes have not agreed";
-
-/// True if srun is to say, too, that Slurm's order stays: the user asked for another one, or for details.
-bool asks_for_order(const Settings& settings);
-
-/// The same for fabric profiles.
-inline constexpr std::string_view profile_not_agreed = "fabric_profile=on sets nothing: the nodes have not agreed";
-bool asks_for_profile(const Settings& settings);
+/// Returns what srun says where there is no agreement: which settings do nothing then, of those that the user gave; for
+/// details (verbose=2), of the site's too.
+std::vector<std::string_view> not_agreed(const Settings& settings);
 
 /// Returns the ranks of each node in node and pod layout, counted in `order` (OrderChosen). Empty in rank layout, and
 /// when a node has no GPU to count by.

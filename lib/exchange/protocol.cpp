@@ -285,11 +285,8 @@ void ExchangeRounds::answer_alone(const std::string& why) {
     if (settings_.verbose > 0) {
         report_(format_text("warning: {}: each node plans alone", why));
     }
-    if (asks_for_order(settings_)) {
-        report_(order_not_agreed);
-    }
-    if (asks_for_profile(settings_)) {
-        report_(profile_not_agreed);
+    for (const auto line : not_agreed(settings_)) {
+        report_(line);
     }
     late_answer_ = share(disagreement(why));
     for (const auto& node : nodes_) {
