@@ -82,18 +82,20 @@ std::string judge_late_container(const SpankHandle& host) {
            "set, and what it lacks for RDMA is not said; list pyxis first";
 }
 
-/// A profile's values are up to the image, which may come later.
+/// The image may come later, to which a fabric profile's values are up.
 SettledTask settle_late_container(const NodeState& state, const SpankHandle& host, const TaskFacts& task,
                                   std::vector<Variable> variables) {
+    std::string_view unset;
     for (auto& variable : variables) {
         if (variable.source == profile_source && variable.action == VariableAction::Set) {
             variable.action = VariableAction::Unset;
+            unset = "; until then no value of the fabric profile is set";
         }
     }
     if (!state.concerns_rdma()) {
         return {std::move(variables), std::nullopt};
     }
-    auto fault = judge_late_container(host);
+    auto fault = format_text("{}{}", judge_late_container(host), unset);
     if (task.rank == 0 && state.settings.verbose > 0) {
         state.report("warning: " + fault);
     }

@@ -372,10 +372,15 @@ TEST_F(PluginTest, AFabricProfileReachesTheTasksOnlyWhenItIsOn) {
     slurm.options_of_others = {"container-image"}; // whose files cannot be judged yet
     run("fabric_profile");
     EXPECT_EQ(value(0, "NCCL_IB_TC"), "(unset)");
+    EXPECT_TRUE(said("list pyxis first; until then no value of the fabric profile is set\n")) << slurm.messages();
     slurm.options_of_others.clear();
     slurm.step.environment["PYXIS_CONTAINER_IMAGE"] = "some";
     run("fabric_profile");
     EXPECT_EQ(value(0, "NCCL_IB_TC"), "(unset)");
+    EXPECT_TRUE(said("(list it first); until then no value of the fabric profile is set\n")) << slurm.messages();
+    slurm.clear_messages();
+    run(bare);
+    EXPECT_TRUE(said("(list it first)\n")) << slurm.messages();
 }
 
 TEST_F(PluginTest, OfSeveralNodesThatDoNotAgreeNoneSetsAFabricProfile) {
