@@ -3,7 +3,6 @@
 #include "lib/base/text.h"
 #include "lib/fabric_profile/profile.h"
 
-#include <sys/stat.h>
 #include <utility>
 
 namespace rdma_nccl {
@@ -16,16 +15,6 @@ void add(FabricProfiles& profiles, const Result<FabricProfile>& profile) {
     } else {
         profiles.faults.push_back(profile.error().message);
     }
-}
-
-/// Fails for a file that is too long: half of a profile may be worse than none.
-Result<std::string> read_whole(const SysRoot& root, const std::string& path) {
-    const auto file = root.open_file(path);
-    struct stat status {};
-    if (file && ::fstat(file->get(), &status) == 0 && status.st_size > static_cast<off_t>(longest_profile)) {
-        return fail(format_text("{}: has more than {} bytes", path, longest_profile));
-    }
-    return root.read(path, longest_profile + 1);
 }
 
 void add_sites(FabricProfiles& profiles, const SysRoot& root) {
@@ -45,7 +34,7 @@ void add_sites(FabricProfiles& profiles, const SysRoot& root) {
             return;
         }
         const std::string path = format_text("{}/{}", profiles_directory, name);
-        if (const auto text = read_whole(root, path)) {
+        if (const auto text = root.read_whole(path, longest_profile)) {
             add(profiles, parse_fabric_profile(*text, path));
         } else {
             profiles.faults.push_back(printable(text.error().message, 300) + "; file ignored");

@@ -21,6 +21,7 @@
 #include <thread>
 #include <tuple>
 #include <unistd.h>
+#include <utility>
 
 namespace rdma_nccl {
 
@@ -204,6 +205,16 @@ Result<std::string> SysRoot::read(std::string_view path, std::size_t limit) cons
     const auto short_read = path.starts_with("/sys/") ? ShortRead::IsEnd : ShortRead::SaysNothing;
     return open_below(path, read_flags).and_then([&](const UniqueFd& fd) {
         return read_all(fd.get(), path, limit, short_read);
+    });
+}
+
+Result<std::string> SysRoot::read_whole(std::string_view path, std::size_t most) const {
+    return open_below(path, read_flags).and_then([&](const UniqueFd& fd) -> Result<std::string> {
+        struct stat status {};
+        if (::fstat(fd.get(), &status) == 0 && std::cmp_greater(status.st_size, most)) {
+            return fail(format_text("{}: has more than {} bytes", path, most), EFBIG);
+        }
+        return read_all(fd.get(), path, most, ShortRead::SaysNothing);
     });
 }
 

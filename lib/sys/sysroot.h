@@ -53,6 +53,8 @@ public:
     /// Reads up to `limit` bytes of the file at an absolute path below the root, without trailing white space. Tries
     /// again while the kernel says EAGAIN or EBUSY, to open for 2 s, to read for 20 ms; Directory does so, too.
     [[nodiscard]] Result<std::string> read(std::string_view path, std::size_t limit = 4096) const;
+    /// The same for a regular file that is not to be cut: fails if it has more than `most` bytes.
+    [[nodiscard]] Result<std::string> read_whole(std::string_view path, std::size_t most) const;
     /// Opens a file for reading: one that is too large to be read whole. Never blocks on a FIFO.
     [[nodiscard]] Result<UniqueFd> open_file(std::string_view path) const;
     [[nodiscard]] Result<std::vector<std::string>> list(std::string_view path) const;

@@ -31,6 +31,16 @@ TEST(SysRoot, ReadsWithoutTrailingBlanks) {
     EXPECT_EQ(root.read("/sys").error().os_error, EISDIR);
 }
 
+TEST(SysRoot, ReadsAllOfAFileOrFails) {
+    Tree tree;
+    tree.file("/a", "four\n\n\n\n").file("/sys/b", std::string(6000, 'x'));
+    EXPECT_EQ(tree.root().read_whole("/a", 8).value_or(""), "four");
+    ASSERT_FALSE(tree.root().read_whole("/a", 7)) << "what is cut may be no blanks";
+    EXPECT_EQ(tree.root().read_whole("/a", 7).error().message, "/a: has more than 7 bytes");
+    EXPECT_EQ(tree.root().read_whole("/sys/b", 8192).value_or("").size(), 6000U);
+    EXPECT_TRUE(tree.root().read_whole("/c", 8).error().is_absent());
+}
+
 TEST(SysRoot, LinksStayInside) {
     Tree tree;
     tree.file("/real/file", "inside").link("/absolute", "/real/file").link("/up", "../../../../../../etc/passwd");
