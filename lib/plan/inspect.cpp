@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cstdint>
 #include <functional>
 #include <iterator>
 #include <pwd.h>
@@ -109,6 +110,10 @@ std::string read_script(const std::string& directory, const std::string& path) {
     return text.find('\0') == std::string::npos ? text : "";
 }
 
+std::int64_t seconds_in(std::chrono::milliseconds time) {
+    return std::chrono::duration_cast<std::chrono::seconds>(time).count();
+}
+
 /// Reads what the user wrote.
 void read_users_files(const SysRoot& root, NodeFacts& facts, std::chrono::milliseconds timeout,
                       const std::string& directory) {
@@ -126,7 +131,7 @@ void read_users_files(const SysRoot& root, NodeFacts& facts, std::chrono::millis
         facts.fabric.problems.push_back(
             format_text("NCCL's configuration files count as absent: the home directory, the program's or the name "
                         "service did not answer within {} s",
-                        std::chrono::duration_cast<std::chrono::seconds>(timeout).count()));
+                        seconds_in(timeout)));
         return;
     }
     facts.program = files->program;
@@ -183,6 +188,11 @@ void inspect_profile(const SysRoot& root, NodeFacts& facts, const Settings& sett
         return missing;
     };
     const auto missing = call(look, timeout, std::array{root.descriptor()});
+    if (!missing) {
+        facts.profile_faults.push_back(
+            format_text("{}: the files that it names count as absent: their file system did not answer within {} s",
+                        facts.profile->profile.file, seconds_in(timeout)));
+    }
     for (auto& value : values) {
         value.absent = names_file(value) && (!missing || contains(missing->paths, value.value));
     }

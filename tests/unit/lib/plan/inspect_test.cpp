@@ -2,6 +2,7 @@
 // What is read of a node, within a limit of time or without one: it is the same.
 #include "lib/plan/inspect.h"
 
+#include "lib/base/unique_fd.h"
 #include "lib/settings/parse.h"
 #include "tests/unit/fabric_machine.h"
 #include "tests/unit/hang.h"
@@ -13,6 +14,7 @@
 #include <gtest/gtest.h>
 #include <memory>
 #include <string>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -100,6 +102,29 @@ TEST(Inspect, TheFilesOfAFabricProfileAreLookedFor) {
         EXPECT_TRUE(values[1].absent);
         EXPECT_FALSE(values[2].absent);
     }
+}
+
+/// As it is where their file system hangs: here, for want of a descriptor for the pipe to the process that looks.
+TEST(Inspect, ThatTheFilesOfAFabricProfileCannotBeLookedForIsSaid) {
+    Machine machine;
+    add_profiles(machine);
+    const auto root = machine.tree().root();
+    NodeFacts facts;
+    inspect_files(root, facts, without_limit);
+    rlimit usual{};
+    ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &usual), 0);
+    const int next = UniqueFd(::dup(root.descriptor())).get();
+    const rlimit one_more{static_cast<rlim_t>(next) + 1, usual.rlim_max};
+    ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &one_more), 0);
+    inspect_profile(root, facts, settings_of("fabric_profile"), 60s);
+    ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &usual), 0);
+    ASSERT_TRUE(facts.profile);
+    EXPECT_TRUE(facts.profile->profile.values[0].absent);
+    EXPECT_FALSE(facts.profile->profile.values[2].absent) << "names no file";
+    ASSERT_EQ(facts.profile_faults.size(), 2U);
+    EXPECT_TRUE(facts.profile_faults[1].ends_with("/fits.conf: the files that it names count as absent: their file "
+                                                  "system did not answer within 60 s"))
+        << facts.profile_faults[1];
 }
 
 TEST(Inspect, OfFabricProfilesThatDoNotFitNoFileIsLookedFor) {
