@@ -105,12 +105,9 @@ void settle_profile(Plan& plan, const NodeFacts& facts, const Settings& settings
             }
         }
     }
+    auto& sentences = settings.strict ? plan.notes : plan.warnings;
     for (const auto& fault : facts.profile_faults) {
-        if (settings.strict) {
-            plan.notes.push_back(fault);
-        } else {
-            plan.warnings.push_back(fault.substr(0, fault.find('\n')));
-        }
+        sentences.push_back(fault.substr(0, fault.find('\n')));
     }
 }
 

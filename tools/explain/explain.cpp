@@ -2,7 +2,6 @@
 #include "tools/explain/explain.h"
 
 #include "lib/base/format.h"
-#include "lib/base/lists.h"
 #include "lib/base/text.h"
 #include "lib/fabric/readers.h"
 #include "lib/slurm/step_processes.h"
@@ -481,7 +480,6 @@ Result<int> run_explain(const ExplainOptions& options) {
     if (!settings->fabric_profile) { // advice takes no time of a step's start
         inspect_profile(*root, node->facts, *settings, usual_timeout);
         node->plan.profile = plan_profile(node->facts, *settings);
-        append(node->plan.notes, node->facts.profile_faults);
     }
     const std::string host = host_name_of(*root);
     if (options.save.empty()) {

@@ -338,18 +338,29 @@ std::string variables_text(const std::vector<Variable>& variables) {
     return text.empty() ? "  none\n" : text;
 }
 
-/// Returns an empty text if no profile is for this machine.
+/// Returns an empty text if there is nothing to say.
 std::string profile_text(const std::optional<PlannedProfile>& profile) {
     if (!profile) {
         return "";
     }
-    std::string text = format_text("\nfabric profile\n  {}: {}\n", profile->file, profile->machine);
+    std::string text = format_text("  {}: {}\n", profile->file, profile->machine);
     text += profile->note.empty() ? "" : format_text("  note: {}\n", profile->note);
     for (const auto& [value, use, why] : profile->values) {
         text += format_text("  {}={}  [{}: {}]\n", value.name, value.value, name_of(use), why);
         const std::string from = value.source.empty() ? "" : format_text("({})", value.source);
         const std::string reason = value.why + (value.why.empty() || from.empty() ? "" : " ") + from;
         text += reason.empty() ? "" : format_text("      {}\n", reason);
+    }
+    return text;
+}
+
+/// A fault may have several lines.
+std::string faults_text(const std::vector<std::string>& faults) {
+    std::string text;
+    for (const auto& fault : faults) {
+        for (const auto line : split(fault, '\n')) {
+            text += format_text("  {}\n", line);
+        }
     }
     return text;
 }
@@ -388,7 +399,10 @@ std::string explain_text(const NodePlan& node, const std::string& host) {
     text += "\nGPUs\n" + gpus_text(fabric);
     text += "\ninterfaces\n" + netdevs_text(fabric);
     text += "\ndecisions\n" + decisions_text(node);
-    text += profile_text(node.plan.profile);
+    if (const auto profile = profile_text(node.plan.profile) + faults_text(node.facts.profile_faults);
+        !profile.empty()) {
+        text += "\nfabric profile\n" + profile;
+    }
     text += placement_text(node);
     text += "\nvariables\n" + variables_text(node.variables);
     text += "\nwarnings\n" + lines_text(node.plan.warnings);
@@ -490,6 +504,7 @@ Json explain_json(const NodePlan& node, const std::string& host) {
         {"fabric", {{"hcas", gids.at("hcas")}, {"netdevs", netdevs_json(fabric)}, {"gpus", report_json(fabric.gpus)}}},
         {"decisions", report_json(decisions_of(node, true))},
         {"fabric_profile", report_json(node.plan.profile)},
+        {"fabric_profile_faults", node.facts.profile_faults},
         {"places", placement_json(node)},
         {"variables", report_json(node.variables)},
         {"warnings", node.plan.warnings},
