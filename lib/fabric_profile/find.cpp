@@ -5,6 +5,7 @@
 #include "lib/fabric_profile/profile.h"
 
 #include <algorithm>
+#include <set>
 
 namespace rdma_nccl {
 
@@ -12,8 +13,8 @@ namespace {
 
 using Machine = std::map<std::string, std::string, std::less<>>;
 
-/// Returns what the machine is, by the keys of profiles. The ports in use have one link layer and one rate
-/// (lib/select/port_filters.cpp); the first of them counts.
+/// Returns what the machine is, by the keys of profiles. Leaves out a key in which the ports in use differ, as those
+/// that the setting `hca` names may; an unknown rate does not count.
 Machine describe(const FabricProfiles& profiles, const Fabric& fabric, const FabricChoice& choice) {
     Machine machine = profiles.firmware;
     const auto cards = fabric.cards();
@@ -21,13 +22,22 @@ Machine describe(const FabricProfiles& profiles, const Fabric& fabric, const Fab
     if (!cards.empty()) {
         machine["gpu"] = cards.front().vendor;
     }
-    const auto used = choice.used();
-    const Hca* const hca = used.empty() ? nullptr : fabric.find_hca(used.front()->hca);
-    const Port* const port = hca == nullptr ? nullptr : fabric.find_port(hca->name, used.front()->port);
-    if (port != nullptr) {
-        machine["driver"] = hca->driver;
-        machine["link"] = lower_case(link_layer_text(port->link_layer));
-        machine["rate"] = format_text("{:g}", port->believable_rate_gbps());
+    std::map<std::string, std::set<std::string>> of_ports;
+    for (const auto* const used : choice.used()) {
+        const Hca* const hca = fabric.find_hca(used->hca);
+        const Port* const port = fabric.find_port(used->hca, used->port);
+        if (hca != nullptr && port != nullptr) {
+            of_ports["driver"].insert(hca->driver);
+            of_ports["link"].insert(lower_case(link_layer_text(port->link_layer)));
+        }
+        if (port != nullptr && port->believable_rate_gbps() > 0) {
+            of_ports["rate"].insert(format_text("{:g}", port->believable_rate_gbps()));
+        }
+    }
+    for (const auto& [key, values] : of_ports) {
+        if (values.size() == 1) {
+            machine[key] = *values.begin();
+        }
     }
     return machine;
 }

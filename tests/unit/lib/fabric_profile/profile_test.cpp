@@ -241,6 +241,26 @@ TEST(FabricProfile, EachKeyIsCompared) {
     EXPECT_TRUE(fits("gpus = 0", {.gpus = 0}));
 }
 
+/// The setting `hca` may name ports of several kinds.
+TEST(FabricProfile, AKeyInWhichThePortsInUseDifferFitsNothing) {
+    Fabric fabric;
+    test::add_roce(fabric, "mlx5_0", "eth1", "10.1.0.5", "", 200);
+    Settings settings;
+    settings.hca.items = {{"mlx5_0", {}}, {"mlx5_1", {}}};
+    const auto fits = [&](const std::string& line) {
+        const FabricProfiles profiles{{}, {parse_fabric_profile(line, "x.conf").value()}, {}};
+        return find_fabric_profile(profiles, fabric, choose_fabric(fabric, settings)).has_value();
+    };
+    EXPECT_TRUE(fits("rate = 200\n"));
+    test::add_roce(fabric, "mlx5_1", "eth3", "10.3.0.5", "", 0);
+    EXPECT_TRUE(fits("rate = 200\n")) << "one is not known";
+    fabric.hcas.pop_back();
+    test::add_roce(fabric, "mlx5_1", "eth2", "10.2.0.5", "", 100).driver = "bnxt_en";
+    EXPECT_FALSE(fits("rate = *\n"));
+    EXPECT_FALSE(fits("driver = *\n"));
+    EXPECT_TRUE(fits("link = ethernet\n"));
+}
+
 TEST(FabricProfile, StarsStandForAnyText) {
     const Shape shape{.firmware = {{"product", "p5en.48xlarge"}}};
     for (const auto* const pattern :
