@@ -157,7 +157,10 @@ void add_workarounds(VariableList& variables, const std::vector<PortInUse>& port
 }
 
 void add_profile(VariableList& variables, const Plan& plan) {
-    for (const auto& [value, use, why] : plan.profile ? plan.profile->values : std::vector<ProfileDecision>()) {
+    if (!plan.profile) {
+        return;
+    }
+    for (const auto& [value, use, why] : plan.profile->values) {
         if (use == ProfileUse::Set) {
             variables.set(value.name, value.value, profile_source,
                           format_text("{}{}{}", plan.profile->file, value.why.empty() ? "" : ": ", value.why));

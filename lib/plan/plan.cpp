@@ -66,6 +66,10 @@ void collect_warnings(Plan& plan, const NodeFacts& facts, const Settings& settin
     append(plan.warnings, judge_nccl_overrides(facts, plan.fabric));
     append(plan.warnings, judge_failover(facts, plan.fabric, settings));
     append(plan.warnings, sockets.warnings);
+    auto& of_profiles = settings.strict ? plan.notes : plan.warnings; // a file that is ignored ends no strict step
+    for (const auto& fault : facts.profile_faults) {
+        of_profiles.push_back(fault.substr(0, fault.find('\n')));
+    }
 }
 
 /// Replaces this node's own decisions with what the nodes agreed on.
@@ -94,23 +98,6 @@ void judge_node_limits(Plan& plan, const NodeFacts& facts, const Settings& setti
     append(plan.notes, judge_limits({{}, facts.limits.open_files, facts.limits.shm_mib}, false, ranks));
 }
 
-/// All nodes of a step set what their profiles say, or none does: with other queue pairs or another traffic class than
-/// its peers, a node would be worse off than without. A file that is ignored ends no strict step.
-void settle_profile(Plan& plan, const NodeFacts& facts, const Settings& settings, bool agreed) {
-    if (plan.profile) {
-        for (auto& [value, use, why] : plan.profile->values) {
-            if (use == ProfileUse::Set || use == ProfileUse::Withheld) {
-                use = agreed ? ProfileUse::Set : ProfileUse::Withheld;
-                why = agreed ? "fabric_profile=on" : "set only where all nodes of the step have agreed on it";
-            }
-        }
-    }
-    auto& sentences = settings.strict ? plan.notes : plan.warnings;
-    for (const auto& fault : facts.profile_faults) {
-        sentences.push_back(fault.substr(0, fault.find('\n')));
-    }
-}
-
 } // namespace
 
 Plan make_plan(const NodeFacts& facts, const Settings& settings) {
@@ -128,7 +115,6 @@ Plan make_plan(const NodeFacts& facts, const Settings& settings) {
     plan.users_head = facts.environment.get_users("MASTER_ADDR");
     plan.fabric = choose_fabric(facts.fabric, settings);
     model_effective(facts, settings, plan.fabric);
-    plan.profile = plan_profile(facts, settings);
     plan.port = choose_port(settings, facts.step, facts.environment.get_users("MASTER_PORT"), facts.ephemeral_ports);
     return complete_plan(std::move(plan), facts, settings, {});
 }
@@ -155,7 +141,7 @@ Plan complete_plan(Plan own, const NodeFacts& facts, const Settings& settings, c
     plan.meets_anywhere = !towards_head || (!plan.users_head && facts.step.node_count == 1);
     collect_warnings(plan, facts, settings, sockets, agreement.has_value());
     const bool lone_node = facts.step.node_count == 1 && !facts.step.heterogeneous; // else other components may run
-    settle_profile(plan, facts, settings, agreement ? agreement->fabric_profile : lone_node);
+    plan.profile = plan_profile(facts, settings, agreement ? agreement->fabric_profile : lone_node);
     plan.variables = plan_variables(plan, facts, settings, coordination.unequal_gpus);
     judge_node_limits(plan, facts, settings);
     return plan;

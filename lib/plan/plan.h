@@ -93,8 +93,10 @@ struct PlannedProfile {
     std::vector<ProfileDecision> values;
 };
 
-/// Decides about each value of facts.profile, as if this node were alone; nullopt if there is none.
-std::optional<PlannedProfile> plan_profile(const NodeFacts& facts, const Settings& settings);
+/// Decides about each value of facts.profile; nullopt if there is none. All nodes of a step set what their profiles
+/// say, or none does: with other queue pairs or another traffic class than its peers, a node would be worse off than
+/// without. `agreed`: they all set the same.
+std::optional<PlannedProfile> plan_profile(const NodeFacts& facts, const Settings& settings, bool agreed);
 
 /// What a node tells the others if it sets nothing.
 inline constexpr std::string_view no_profile_values = "no value of a fabric profile";

@@ -10,7 +10,7 @@ namespace rdma_nccl {
 
 namespace {
 
-ProfileDecision decide(const ProfileValue& value, const NodeFacts& facts, const Settings& settings) {
+ProfileDecision decide(const ProfileValue& value, const NodeFacts& facts, const Settings& settings, bool agreed) {
     if (nccl_override(facts, value.name)) {
         const auto file = facts.nccl_conf.find(value.name);
         const bool by_user = facts.environment.get_users(value.name).has_value();
@@ -25,8 +25,12 @@ ProfileDecision decide(const ProfileValue& value, const NodeFacts& facts, const 
     if (value.absent) {
         return {value, ProfileUse::Impossible, "this node has no such file"};
     }
-    return settings.fabric_profile ? ProfileDecision{value, ProfileUse::Set, "fabric_profile=on"}
-                                   : ProfileDecision{value, ProfileUse::Advised, "fabric_profile=on sets it"};
+    if (!settings.fabric_profile) {
+        return {value, ProfileUse::Advised, "fabric_profile=on sets it"};
+    }
+    return agreed
+               ? ProfileDecision{value, ProfileUse::Set, "fabric_profile=on"}
+               : ProfileDecision{value, ProfileUse::Withheld, "set only where all nodes of the step have agreed on it"};
 }
 
 } // namespace
@@ -36,22 +40,25 @@ std::string_view name_of(ProfileUse use) {
     return names.at(static_cast<std::size_t>(use));
 }
 
-std::optional<PlannedProfile> plan_profile(const NodeFacts& facts, const Settings& settings) {
+std::optional<PlannedProfile> plan_profile(const NodeFacts& facts, const Settings& settings, bool agreed) {
     if (!facts.profile) {
         return std::nullopt;
     }
     const auto& [profile, machine] = *facts.profile;
     PlannedProfile planned{profile.file, machine, profile.note, {}};
     for (const auto& value : profile.values) {
-        planned.values.push_back(decide(value, facts, settings));
+        planned.values.push_back(decide(value, facts, settings, agreed));
     }
     return planned;
 }
 
 std::string profile_to_agree(const std::optional<PlannedProfile>& profile) {
+    if (!profile) {
+        return std::string(no_profile_values);
+    }
     std::size_t count = 0;
     std::string all;
-    for (const auto& [value, use, why] : profile ? profile->values : std::vector<ProfileDecision>()) {
+    for (const auto& [value, use, why] : profile->values) {
         if (use == ProfileUse::Set || use == ProfileUse::Withheld) {
             ++count;
             all += format_text("{}={}\n", value.name, value.value);

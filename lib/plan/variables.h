@@ -49,8 +49,8 @@ using NcclConf = std::map<std::string, NcclConfValue, std::less<>>;
 /// Adds the KEY=VALUE lines of one file. An existing key keeps its value. '#' starts a comment only in column 1.
 void add_nccl_conf(NcclConf& conf, std::string_view text, const std::string& file);
 
-/// Reads $NCCL_CONF_FILE or ~/.nccl.conf, then /etc/nccl.conf, below `root`; RCCL's rccl.conf on a node with AMD's GPUs.
-/// `home`: the user's, from passwd.
+/// Reads $NCCL_CONF_FILE or ~/.nccl.conf, then /etc/nccl.conf, below `root`; RCCL's rccl.conf on a node with AMD's
+/// GPUs. `home`: the user's, from passwd.
 NcclConf read_nccl_conf(const SysRoot& root, const Environment& environment, const std::string& home);
 
 /// Collects variables. The user's own value always takes precedence, and the plan says so.

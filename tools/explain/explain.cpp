@@ -479,7 +479,7 @@ Result<int> run_explain(const ExplainOptions& options) {
     }
     if (!settings->fabric_profile) { // advice takes no time of a step's start
         inspect_profile(*root, node->facts, *settings, usual_timeout);
-        node->plan.profile = plan_profile(node->facts, *settings);
+        node->plan.profile = plan_profile(node->facts, *settings, false);
     }
     const std::string host = host_name_of(*root);
     if (options.save.empty()) {
