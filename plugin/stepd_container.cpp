@@ -7,6 +7,7 @@
 #include "lib/plan/nccl_variables.h"
 #include "plugin/stepd.h"
 
+#include <algorithm>
 #include <fcntl.h>
 #include <sys/stat.h>
 
@@ -60,7 +61,7 @@ ContainerFaults judge_here(const NodeState& state, const Environment& now, const
 /// Lets this container decide about what a fabric profile sets.
 void settle_profile(const NodeState& state, const TaskFacts& task, const Environment& now,
                     ContainerVariables& settled) {
-    if (find_by(settled.variables, &Variable::source, profile_source) == nullptr) {
+    if (std::ranges::none_of(settled.variables, &Variable::gives_way)) {
         return;
     }
     const auto root = SysRoot::open("/");
@@ -87,7 +88,7 @@ SettledTask settle_late_container(const NodeState& state, const SpankHandle& hos
                                   std::vector<Variable> variables) {
     std::string_view unset;
     for (auto& variable : variables) {
-        if (variable.source == profile_source && variable.action == VariableAction::Set) {
+        if (variable.gives_way) {
             variable.action = VariableAction::Unset;
             unset = "; until then no value of the fabric profile is set";
         }

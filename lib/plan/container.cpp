@@ -41,11 +41,8 @@ ContainerVariables settle_in_container(std::vector<Variable> planned, const Envi
         } else if (variable.action == VariableAction::Leave && image) {
             variable.action = VariableAction::Unset;
         }
-        if (image && *image != variable.value && variable.source == profile_source) {
-            variable.value = *image;
-            variable.source = "image";
-            variable.why = "set there, kept";
-            variable.action = VariableAction::Restore;
+        if (image && *image != variable.value && variable.gives_way) {
+            variable = {std::move(variable.name), *image, "image", "set there, kept", VariableAction::Restore};
         }
         const bool removed = variable.action == VariableAction::Unset;
         if (image && (removed || (variable.is_written() && image != variable.value))) {

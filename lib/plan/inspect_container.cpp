@@ -64,7 +64,7 @@ std::vector<std::string> withdraw_profile(const SysRoot& root, const Environment
     std::vector<std::string> unseen;
     std::optional<NcclConf> files;
     for (auto& variable : settled.variables) {
-        if (variable.source != profile_source || variable.action != VariableAction::Set) {
+        if (!variable.gives_way) {
             continue;
         }
         if (!files) {
@@ -79,7 +79,7 @@ std::vector<std::string> withdraw_profile(const SysRoot& root, const Environment
         } else {
             continue;
         }
-        variable = {std::move(variable.name), "", std::string(profile_source), "the container decides",
+        variable = {std::move(variable.name), "", std::move(variable.source), "the container decides",
                     VariableAction::Unset};
     }
     return unseen;

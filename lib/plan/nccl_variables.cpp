@@ -162,8 +162,9 @@ void add_profile(VariableList& variables, const Plan& plan) {
     }
     for (const auto& [value, use, why] : plan.profile->values) {
         if (use == ProfileUse::Set) {
-            variables.set(value.name, value.value, profile_source,
-                          format_text("{}{}{}", plan.profile->file, value.why.empty() ? "" : ": ", value.why));
+            variables.set_by_profile(
+                value.name, value.value,
+                format_text("{}{}{}", plan.profile->file, value.why.empty() ? "" : ": ", value.why));
         }
     }
 }

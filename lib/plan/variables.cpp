@@ -25,6 +25,11 @@ void VariableList::set(std::string_view name, std::string value, std::string_vie
     }
 }
 
+void VariableList::set_by_profile(std::string_view name, std::string value, std::string why) {
+    set(name, std::move(value), "fabric profile", std::move(why));
+    list_.back().gives_way = list_.back().action == VariableAction::Set;
+}
+
 void VariableList::force(std::string_view name, std::string value, std::string_view source, std::string why) {
     list_.push_back({std::string(name), std::move(value), std::string(source), std::move(why), VariableAction::Set});
 }

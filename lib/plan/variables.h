@@ -20,15 +20,13 @@ enum class VariableAction {
     Unset,   ///< removed: left over from an outer step of ours
 };
 
-/// Variable::source of what the profile of the machine says. It is weaker than a container's image.
-inline constexpr std::string_view profile_source = "fabric profile";
-
 struct Variable {
     std::string name;
     std::string value;
     std::string source; ///< "fabric", "slurm", "setting", "user", "/etc/nccl.conf", ...
     std::string why;
     VariableAction action = VariableAction::Set;
+    bool gives_way = false; ///< Set, but a container's image and its files of NCCL are stronger: of a fabric profile
 
     /// True if the value has to be put into the environment, be it ours or not.
     [[nodiscard]] bool is_written() const { return action == VariableAction::Set || action == VariableAction::Restore; }
@@ -60,6 +58,8 @@ public:
 
     /// Sets a variable unless the user or an NCCL configuration file sets it.
     void set(std::string_view name, std::string value, std::string_view source, std::string why);
+    /// The same, for a fabric profile: the value gives way in containers.
+    void set_by_profile(std::string_view name, std::string value, std::string why);
     /// Sets a variable in any case. For rank variables, which a user cannot export correctly for all tasks at once.
     void force(std::string_view name, std::string value, std::string_view source, std::string why);
     /// Records the value of the user or a file and sets nothing. Returns true if there is one.

@@ -46,6 +46,7 @@ TEST(ProfilePlan, IsAdviceUntilItIsSwitchedOn) {
     plan = make_plan(facts, settings_of("fabric_profile"));
     EXPECT_EQ(text(plan, "NCCL_IB_TC"), "NCCL_IB_TC=41 [fabric profile]");
     EXPECT_EQ(find_variable(plan.variables, "NCCL_IB_TC")->why, "p.conf: a class");
+    EXPECT_EQ(std::ranges::count(plan.variables, true, &Variable::gives_way), 1);
     EXPECT_EQ(use(plan), "set: fabric_profile=on");
     EXPECT_EQ(text(make_plan(facts, settings_of("fabric_profile=off")), "NCCL_IB_TC"), "");
 }
@@ -162,7 +163,7 @@ TEST(ProfilePlan, AFaultIsAWarningThatEndsNoStrictStep) {
 }
 
 TEST(ProfilePlan, GivesWayToTheImageOfAContainer) {
-    const Variable ours{"NCCL_IB_TC", "41", std::string(profile_source), "p.conf", VariableAction::Set};
+    const Variable ours{"NCCL_IB_TC", "41", "fabric profile", "p.conf", VariableAction::Set, true};
     Environment image;
     EXPECT_EQ(settle_in_container({ours}, {}, image).variables.front().value, "41");
     image.set("NCCL_IB_TC", "106");
@@ -171,20 +172,19 @@ TEST(ProfilePlan, GivesWayToTheImageOfAContainer) {
     EXPECT_EQ(settled.variables.front().action, VariableAction::Restore) << "not ours";
     EXPECT_TRUE(settled.notes.empty());
     image.set("NCCL_IB_TC", "41"); // what user_init has set, seen in the container
-    EXPECT_EQ(settle_in_container({ours}, {}, image).variables.front().source, profile_source);
+    EXPECT_EQ(settle_in_container({ours}, {}, image).variables.front().source, "fabric profile");
 }
 
 TEST(ProfilePlan, GivesWayToTheFilesOfAContainer) {
-    const auto variable = [](const char* name, const char* value, std::string_view source) {
-        return Variable{name, value, std::string(source), "", VariableAction::Set};
+    const auto variable = [](const char* name, const char* value, bool gives_way = true) {
+        return Variable{name, value, "", "", VariableAction::Set, gives_way};
     };
     test::Tree tree;
     tree.file("/etc/nccl.conf", "NCCL_IB_TC=106\nNCCL_IB_TIMEOUT=20\n").file("/opt/seen.xml", "");
     ContainerVariables settled;
-    settled.variables = {variable("NCCL_IB_TC", "41", profile_source), variable("NCCL_IB_SL", "0", profile_source),
-                         variable("NCCL_IB_TIMEOUT", "22", "default"),
-                         variable("NCCL_TOPO_FILE", "/opt/seen.xml", profile_source),
-                         variable("NCCL_GRAPH_FILE", "/opt/unseen.xml", profile_source)};
+    settled.variables = {variable("NCCL_IB_TC", "41"), variable("NCCL_IB_SL", "0"),
+                         variable("NCCL_IB_TIMEOUT", "22", false), variable("NCCL_TOPO_FILE", "/opt/seen.xml"),
+                         variable("NCCL_GRAPH_FILE", "/opt/unseen.xml")};
     const auto unseen = withdraw_profile(tree.root(), {}, settled);
     EXPECT_EQ(unseen, std::vector<std::string>{"NCCL_GRAPH_FILE=/opt/unseen.xml"});
     EXPECT_EQ(settled.notes, std::vector<std::string>{"NCCL_IB_TC=106 of the container's /etc/nccl.conf stays: the "
