@@ -181,8 +181,9 @@ void judge_plan(NodeState& state, const ExchangeResult& exchanged) {
         state.strict_fault = state.strict_fault.value_or(exchanged.failure->why);
     }
     // Another order of the others would give this node's ranks twice, and they may have set a fabric profile.
-    const bool may_differ = exchanged.may_be_agreed && (state.settings.order != OrderChoice::Slurm ||
-                                                        profile_to_agree(state.plan.profile) != no_profile_values);
+    const bool may_differ =
+        exchanged.may_be_agreed && (state.settings.order != OrderChoice::Slurm ||
+                                    fabric_profile_to_agree(state.plan.fabric_profile) != no_fabric_profile_values);
     if (exchanged.failure && !exchanged.reported_by_srun && (state.has_rank_zero || may_differ)) {
         state.warnings.insert(state.warnings.begin(), format_text("{}: each node plans alone", exchanged.failure->why));
     }

@@ -59,13 +59,13 @@ ContainerFaults judge_here(const NodeState& state, const Environment& now, const
 }
 
 /// Lets this container decide about what a fabric profile sets.
-void settle_profile(const NodeState& state, const TaskFacts& task, const Environment& now,
-                    ContainerVariables& settled) {
+void settle_fabric_profile(const NodeState& state, const TaskFacts& task, const Environment& now,
+                           ContainerVariables& settled) {
     if (std::ranges::none_of(settled.variables, &Variable::gives_way)) {
         return;
     }
     const auto root = SysRoot::open("/");
-    const auto unseen = root ? withdraw_profile(*root, now, settled) : std::vector<std::string>();
+    const auto unseen = root ? withdraw_fabric_profile(*root, now, settled) : std::vector<std::string>();
     if (!unseen.empty() && task.local_rank == 0 && state.settings.verbose > 0) {
         state.report(format_text("warning: the container lacks files of the fabric profile ({}), which are not set: "
                                  "mount them at the same place",
@@ -123,7 +123,7 @@ SettledTask settle_task(const NodeState& state, const SpankHandle& host, const T
                                        : SettledTask{std::move(variables), std::nullopt};
     }
     auto settled = settle_in_container(std::move(variables), state.facts.environment, now);
-    settle_profile(state, task, now, settled);
+    settle_fabric_profile(state, task, now, settled);
     const bool first = task.local_rank == 0;
     std::optional<std::string> fault;
     if (state.concerns_rdma() && (first || state.settings.strict)) {

@@ -101,8 +101,8 @@ struct NodeReport {
     /// Why its tasks must have the ranks that Slurm gave them; empty: they need not. A node that does not say cannot
     /// take others (a release before `order`).
     std::string keeps_order = "its rdma-nccl is too old: upgrade it";
-    /// profile_to_agree() of its plan. A node that does not say sets nothing (a release before profiles).
-    std::string fabric_profile = std::string(no_profile_values);
+    /// fabric_profile_to_agree() of its plan. A node that does not say sets nothing (a release before profiles).
+    std::string fabric_profile = std::string(no_fabric_profile_values);
 };
 
 /// Makes a node's report from its facts and the plan that it made on its own. `node`: its name in Slurm. The caller

@@ -100,7 +100,7 @@ NodeReport make_report(const NodeFacts& facts, const Plan& plan, std::string nod
     const auto mpi = facts.environment.get("SLURM_MPI_TYPE").value_or("none");
     report.mpi = mpi == "none" ? "" : mpi;
     report.keeps_order = keeps_order(facts);
-    report.fabric_profile = profile_to_agree(plan.profile);
+    report.fabric_profile = fabric_profile_to_agree(plan.fabric_profile);
     return report;
 }
 

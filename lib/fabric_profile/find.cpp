@@ -78,12 +78,12 @@ std::optional<std::string> match(const FabricProfile& profile, const Machine& ma
 
 } // namespace
 
-std::optional<FoundProfile> find_fabric_profile(const FabricProfiles& profiles, const Fabric& fabric,
-                                                const FabricChoice& choice) {
+std::optional<FoundFabricProfile> find_fabric_profile(const FabricProfiles& profiles, const Fabric& fabric,
+                                                      const FabricChoice& choice) {
     const Machine machine = describe(profiles, fabric, choice);
     for (const auto& profile : profiles.list) {
         if (auto fitted = match(profile, machine)) {
-            return FoundProfile{profile, std::move(*fitted)};
+            return FoundFabricProfile{profile, std::move(*fitted)};
         }
     }
     return std::nullopt;

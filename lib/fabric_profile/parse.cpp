@@ -46,7 +46,7 @@ std::string unknown_name(std::string_view name) {
                             : "; expected NCCL_..., RCCL_... or one of " + joined(keys));
 }
 
-std::optional<Fault> take_variable(FabricProfile& profile, ProfileValue entry, std::string_view name) {
+std::optional<Fault> take_variable(FabricProfile& profile, FabricProfileValue entry, std::string_view name) {
     if (contains(split_words(plans_own), name)) {
         return Fault{name, "rdma-nccl chooses this one for each node: leave it out, or set it in nccl.conf"};
     }
@@ -56,7 +56,7 @@ std::optional<Fault> take_variable(FabricProfile& profile, ProfileValue entry, s
     if (contains(split_words(read_files), name) && !entry.value.starts_with('/')) {
         return Fault{name, "expected the full path of a file, which begins with /"};
     }
-    if (find_by(profile.values, &ProfileValue::name, name) != nullptr) {
+    if (find_by(profile.values, &FabricProfileValue::name, name) != nullptr) {
         return Fault{name, "is there twice"};
     }
     profile.values.push_back(std::move(entry));
@@ -92,8 +92,8 @@ std::optional<Fault> take_line(FabricProfile& profile, std::string& source, std:
 
 Result<FabricProfile> parse_fabric_profile(std::string_view text, const std::string& file) {
     const std::string place = printable(file, 200);
-    if (text.size() > longest_profile) {
-        return fail(format_text("{}: has more than {} bytes; file ignored", place, longest_profile));
+    if (text.size() > longest_fabric_profile) {
+        return fail(format_text("{}: has more than {} bytes; file ignored", place, longest_fabric_profile));
     }
     FabricProfile profile{.file = place, .note = {}, .machine = {}, .values = {}};
     std::string source;

@@ -21,12 +21,12 @@
 
 namespace rdma_nccl {
 
-struct ProfileValue {
+struct FabricProfileValue {
     std::string name;
     std::string value;
     std::string why;     ///< the comment behind it
     std::string source;  ///< the last `source` above it
-    bool absent = false; ///< the value is the path of a file that this node does not have (inspect_profile())
+    bool absent = false; ///< the value is the path of a file that this node does not have (inspect_fabric_profile())
 };
 
 struct FabricProfile {
@@ -34,10 +34,10 @@ struct FabricProfile {
     std::string note; ///< what else there is to say about such a machine
     /// What a machine must be: key to patterns, in which '*' stands for any text.
     std::map<std::string, std::vector<std::string>, std::less<>> machine;
-    std::vector<ProfileValue> values;
+    std::vector<FabricProfileValue> values;
 };
 
-inline constexpr std::size_t longest_profile = 65536; ///< bytes
+inline constexpr std::size_t longest_fabric_profile = 65536; ///< bytes
 
 /// Parses a profile, any bytes. `file`: for messages. The first fault makes the whole file count as absent: half of a
 /// profile may be worse than none.
@@ -51,25 +51,25 @@ struct FabricProfiles {
 };
 
 /// The site's folder. Other files than *.conf are ignored.
-inline constexpr std::string_view profiles_directory = SYSCONFDIR "/rdma-nccl/profiles.d";
+inline constexpr std::string_view fabric_profiles_directory = SYSCONFDIR "/rdma-nccl/profiles.d";
 
 /// Reads the site's profiles and the firmware's names below the root.
 FabricProfiles read_fabric_profiles(const SysRoot& root);
 
 /// Ours, compiled in: name and text of each file.
-struct ShippedProfile {
+struct ShippedFabricProfile {
     std::string_view file;
     std::string_view text;
 };
-std::span<const ShippedProfile> shipped_fabric_profiles();
+std::span<const ShippedFabricProfile> shipped_fabric_profiles();
 
-struct FoundProfile {
+struct FoundFabricProfile {
     FabricProfile profile;
     std::string machine; ///< what has fitted: "asset OracleCloud.com, gpus 8"
 };
 
 /// Returns the first profile that is for a machine with this hardware, of which `choice` has the ports in use.
-std::optional<FoundProfile> find_fabric_profile(const FabricProfiles& profiles, const Fabric& fabric,
-                                                const FabricChoice& choice);
+std::optional<FoundFabricProfile> find_fabric_profile(const FabricProfiles& profiles, const Fabric& fabric,
+                                                      const FabricChoice& choice);
 
 } // namespace rdma_nccl

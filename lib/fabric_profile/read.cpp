@@ -20,7 +20,7 @@ void add(FabricProfiles& profiles, const Result<FabricProfile>& profile) {
 void add_sites(FabricProfiles& profiles, const SysRoot& root) {
     constexpr std::size_t most_files = 64;
     std::size_t count = 0;
-    const auto names = root.list(profiles_directory);
+    const auto names = root.list(fabric_profiles_directory);
     if (!names && !names.error().is_absent()) {
         profiles.faults.push_back(printable(names.error().message, 300) + "; make it readable for users");
     }
@@ -30,11 +30,11 @@ void add_sites(FabricProfiles& profiles, const SysRoot& root) {
         }
         if (++count > most_files) {
             profiles.faults.push_back(
-                format_text("{}: only the first {} profiles count", profiles_directory, most_files));
+                format_text("{}: only the first {} profiles count", fabric_profiles_directory, most_files));
             return;
         }
-        const std::string path = format_text("{}/{}", profiles_directory, name);
-        if (const auto text = root.read_whole(path, longest_profile)) {
+        const std::string path = format_text("{}/{}", fabric_profiles_directory, name);
+        if (const auto text = root.read_whole(path, longest_fabric_profile)) {
             add(profiles, parse_fabric_profile(*text, path));
         } else {
             profiles.faults.push_back(printable(text.error().message, 300) + "; file ignored");

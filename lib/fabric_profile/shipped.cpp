@@ -5,8 +5,8 @@
 
 namespace rdma_nccl {
 
-std::span<const ShippedProfile> shipped_fabric_profiles() {
-    static constexpr auto profiles = std::to_array<ShippedProfile>({
+std::span<const ShippedFabricProfile> shipped_fabric_profiles() {
+    static constexpr auto profiles = std::to_array<ShippedFabricProfile>({
         {
             "amd-ainic.conf",
 #include "build/pages/etc/profiles.d/amd-ainic.conf.inc"

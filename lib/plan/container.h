@@ -23,7 +23,7 @@ struct ContainerVariables {
 
 /// Decides for each planned variable: ours and the user's replace the image's, what the node's nccl.conf says is
 /// restored because the container has another one, and a variable that was left to NCCL is removed where the image sets
-/// it. A value of a fabric profile gives way to the image's (and see withdraw_profile()).
+/// it. A value of a fabric profile gives way to the image's (and see withdraw_fabric_profile()).
 /// `outside`: the step's environment, `now`: the task's.
 ContainerVariables settle_in_container(std::vector<Variable> planned, const Environment& outside,
                                        const Environment& now);
@@ -31,7 +31,8 @@ ContainerVariables settle_in_container(std::vector<Variable> planned, const Envi
 /// Takes back what a fabric profile sets and this container decides: variables that its own files of NCCL set, with a
 /// note, and paths of files that it lacks. Returns the latter: "NCCL_TOPO_FILE=/opt/topo.xml". `now`: the task's
 /// environment.
-std::vector<std::string> withdraw_profile(const SysRoot& root, const Environment& now, ContainerVariables& settled);
+std::vector<std::string> withdraw_fabric_profile(const SysRoot& root, const Environment& now,
+                                                 ContainerVariables& settled);
 
 /// What NCCL needs for RDMA and this container lacks. Only the ports that the node's plan uses count.
 struct ContainerFacts {

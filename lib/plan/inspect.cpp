@@ -141,7 +141,7 @@ void read_users_files(const SysRoot& root, NodeFacts& facts, std::chrono::millis
 }
 
 /// Returns true if the value is the path of a file.
-bool names_file(const ProfileValue& value) {
+bool names_file(const FabricProfileValue& value) {
     return value.value.starts_with('/');
 }
 
@@ -169,15 +169,15 @@ void inspect_files(const SysRoot& root, NodeFacts& facts, std::chrono::milliseco
     facts.ephemeral_ports = read_ephemeral_range(root);
 }
 
-void inspect_profile(const SysRoot& root, NodeFacts& facts, const Settings& settings,
-                     std::chrono::milliseconds timeout) {
+void inspect_fabric_profile(const SysRoot& root, NodeFacts& facts, const Settings& settings,
+                            std::chrono::milliseconds timeout) {
     auto profiles = read_fabric_profiles(root);
-    facts.profile_faults = std::move(profiles.faults);
-    facts.profile = find_fabric_profile(profiles, facts.fabric, choose_fabric(facts.fabric, settings));
-    if (!facts.profile || std::ranges::none_of(facts.profile->profile.values, names_file)) {
+    facts.fabric_profile_faults = std::move(profiles.faults);
+    facts.fabric_profile = find_fabric_profile(profiles, facts.fabric, choose_fabric(facts.fabric, settings));
+    if (!facts.fabric_profile || std::ranges::none_of(facts.fabric_profile->profile.values, names_file)) {
         return;
     }
-    auto& values = facts.profile->profile.values;
+    auto& values = facts.fabric_profile->profile.values;
     const std::function<MissingFiles()> look = [&] {
         MissingFiles missing;
         for (const auto& value : values) {
@@ -189,9 +189,9 @@ void inspect_profile(const SysRoot& root, NodeFacts& facts, const Settings& sett
     };
     const auto missing = call(look, timeout, std::array{root.descriptor()});
     if (!missing) {
-        facts.profile_faults.push_back(
+        facts.fabric_profile_faults.push_back(
             format_text("{}: the files that it names count as absent: their file system did not answer within {} s",
-                        facts.profile->profile.file, seconds_in(timeout)));
+                        facts.fabric_profile->profile.file, seconds_in(timeout)));
     }
     for (auto& value : values) {
         value.absent = names_file(value) && (!missing || contains(missing->paths, value.value));
@@ -225,7 +225,7 @@ Result<NodeFacts> inspect_node(const Settings& settings, const Environment& envi
     facts.program = classify_program(facts.step.program, environment);
     inspect_files(*root, facts, timeout, settings.gid ? GidTables::Whole : tables, directory);
     if (settings.fabric_profile) {
-        inspect_profile(*root, facts, settings, timeout);
+        inspect_fabric_profile(*root, facts, settings, timeout);
     }
     facts.visible_gpus = find_visible_gpus(environment, [&facts] { return facts.fabric.count_gpus(); });
     facts.allowed_cpus = count_allowed_cpus();

@@ -43,8 +43,8 @@ struct NodeFacts {
     Program program;
     Fabric fabric;
     NcclConf nccl_conf;
-    std::optional<FoundProfile> profile;     ///< of this machine; not read where it only advises, but by `explain`
-    std::vector<std::string> profile_faults; ///< FabricProfiles::faults, and why no file that it names was found
+    std::optional<FoundFabricProfile> fabric_profile; ///< not read where it only advises, but by `explain`
+    std::vector<std::string> fabric_profile_faults; ///< FabricProfiles::faults, and why no file that it names was found
     std::optional<PortRange> ephemeral_ports;
     VisibleGpus visible_gpus;
     unsigned allowed_cpus = 1;         ///< CPUs of this process's affinity mask
@@ -74,8 +74,8 @@ void inspect_files(const SysRoot& root, NodeFacts& facts, std::chrono::milliseco
 
 /// Finds the fabric profile of facts.fabric, and which of its files this node lacks. Waits for a file, which may be on
 /// a dead network file system, at most `timeout`, if that is above 0; it then counts as absent, with a fault.
-void inspect_profile(const SysRoot& root, NodeFacts& facts, const Settings& settings,
-                     std::chrono::milliseconds timeout);
+void inspect_fabric_profile(const SysRoot& root, NodeFacts& facts, const Settings& settings,
+                            std::chrono::milliseconds timeout);
 
 /// Reads NCCL's configuration files of this process's user. Waits as long as the home directory and passwd do.
 NcclConf inspect_nccl_conf(const SysRoot& root, const Environment& environment);

@@ -60,7 +60,8 @@ std::string assignment(std::string_view name, std::string_view value) {
 
 } // namespace
 
-std::vector<std::string> withdraw_profile(const SysRoot& root, const Environment& now, ContainerVariables& settled) {
+std::vector<std::string> withdraw_fabric_profile(const SysRoot& root, const Environment& now,
+                                                 ContainerVariables& settled) {
     std::vector<std::string> unseen;
     std::optional<NcclConf> files;
     for (auto& variable : settled.variables) {

@@ -156,15 +156,15 @@ void add_workarounds(VariableList& variables, const std::vector<PortInUse>& port
     }
 }
 
-void add_profile(VariableList& variables, const Plan& plan) {
-    if (!plan.profile) {
+void add_fabric_profile(VariableList& variables, const Plan& plan) {
+    if (!plan.fabric_profile) {
         return;
     }
-    for (const auto& [value, use, why] : plan.profile->values) {
-        if (use == ProfileUse::Set) {
-            variables.set_by_profile(
+    for (const auto& [value, use, why] : plan.fabric_profile->values) {
+        if (use == FabricProfileUse::Set) {
+            variables.set_by_fabric_profile(
                 value.name, value.value,
-                format_text("{}{}{}", plan.profile->file, value.why.empty() ? "" : ": ", value.why));
+                format_text("{}{}{}", plan.fabric_profile->file, value.why.empty() ? "" : ": ", value.why));
         }
     }
 }
@@ -263,7 +263,7 @@ void add_nccl(VariableList& variables, const Plan& plan, const NodeFacts& facts,
     add_workarounds(variables, ports_in_use(facts, plan.fabric));
     add_strict(variables, plan, settings);
     add_sockets(variables, plan, facts, settings);
-    add_profile(variables, plan);
+    add_fabric_profile(variables, plan);
     add_tuning(variables, plan, settings);
     add_failover(variables, plan, settings);
 }

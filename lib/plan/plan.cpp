@@ -67,7 +67,7 @@ void collect_warnings(Plan& plan, const NodeFacts& facts, const Settings& settin
     append(plan.warnings, judge_failover(facts, plan.fabric, settings));
     append(plan.warnings, sockets.warnings);
     auto& of_profiles = settings.strict ? plan.notes : plan.warnings; // a file that is ignored ends no strict step
-    for (const auto& fault : facts.profile_faults) {
+    for (const auto& fault : facts.fabric_profile_faults) {
         of_profiles.push_back(fault.substr(0, fault.find('\n')));
     }
 }
@@ -141,7 +141,7 @@ Plan complete_plan(Plan own, const NodeFacts& facts, const Settings& settings, c
     plan.meets_anywhere = !towards_head || (!plan.users_head && facts.step.node_count == 1);
     collect_warnings(plan, facts, settings, sockets, agreement.has_value());
     const bool lone_node = facts.step.node_count == 1 && !facts.step.heterogeneous; // else other components may run
-    plan.profile = plan_profile(facts, settings, agreement ? agreement->fabric_profile : lone_node);
+    plan.fabric_profile = plan_fabric_profile(facts, settings, agreement ? agreement->fabric_profile : lone_node);
     plan.variables = plan_variables(plan, facts, settings, coordination.unequal_gpus);
     judge_node_limits(plan, facts, settings);
     return plan;

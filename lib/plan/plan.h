@@ -68,7 +68,7 @@ struct Agreement {
 };
 
 /// What becomes of a value of the machine's profile.
-enum class ProfileUse {
+enum class FabricProfileUse {
     Set,
     Advised,    ///< only shown: fabric_profile is off
     Kept,       ///< the user, NCCL's files or the site set that variable
@@ -77,33 +77,33 @@ enum class ProfileUse {
 };
 
 /// "set", "advised", "kept", "impossible", "withheld".
-std::string_view name_of(ProfileUse use);
+std::string_view name_of(FabricProfileUse use);
 
-struct ProfileDecision {
-    ProfileValue value;
-    ProfileUse use = ProfileUse::Advised;
+struct FabricProfileDecision {
+    FabricProfileValue value;
+    FabricProfileUse use = FabricProfileUse::Advised;
     std::string why; ///< of `use`, in words
 };
 
 /// The profile of this kind of machine.
-struct PlannedProfile {
+struct PlannedFabricProfile {
     std::string file;
     std::string machine; ///< why it is this one's: "asset OracleCloud.com, gpus 8"
     std::string note;
-    std::vector<ProfileDecision> values;
+    std::vector<FabricProfileDecision> values;
 };
 
-/// Decides about each value of facts.profile; nullopt if there is none. All nodes of a step set what their profiles
-/// say, or none does: with other queue pairs or another traffic class than its peers, a node would be worse off than
-/// without. `agreed`: they all set the same.
-std::optional<PlannedProfile> plan_profile(const NodeFacts& facts, const Settings& settings, bool agreed);
+/// Decides about each value of facts.fabric_profile; nullopt if there is none. All nodes of a step set what their
+/// profiles say, or none does: with other queue pairs or another traffic class than its peers, a node would be worse
+/// off than without. `agreed`: they all set the same.
+std::optional<PlannedFabricProfile> plan_fabric_profile(const NodeFacts& facts, const Settings& settings, bool agreed);
 
 /// What a node tells the others if it sets nothing.
-inline constexpr std::string_view no_profile_values = "no value of a fabric profile";
+inline constexpr std::string_view no_fabric_profile_values = "no value of a fabric profile";
 
 /// Returns what the profile sets if all nodes of the step have the same: "5 values of oci-h100.conf:3fa9c1d2", which is
 /// another text if one of the values is another.
-std::string profile_to_agree(const std::optional<PlannedProfile>& profile);
+std::string fabric_profile_to_agree(const std::optional<PlannedFabricProfile>& profile);
 
 /// The decisions that all tasks of a node share.
 struct Plan {
@@ -123,7 +123,7 @@ struct Plan {
     std::optional<NodeOrder> order; ///< as agreed; absent: Slurm's
     unsigned visible_gpus = 0;
     std::string visible_gpus_source;
-    std::optional<PlannedProfile> profile;
+    std::optional<PlannedFabricProfile> fabric_profile;
     std::vector<Variable> variables;
     std::vector<std::string> warnings; ///< from all parts, in the order of the parts
     std::vector<std::string> notes;    ///< what could not be read but affects no decision; shown on request

@@ -25,7 +25,7 @@ void VariableList::set(std::string_view name, std::string value, std::string_vie
     }
 }
 
-void VariableList::set_by_profile(std::string_view name, std::string value, std::string why) {
+void VariableList::set_by_fabric_profile(std::string_view name, std::string value, std::string why) {
     set(name, std::move(value), "fabric profile", std::move(why));
     list_.back().gives_way = list_.back().action == VariableAction::Set;
 }

@@ -59,7 +59,7 @@ public:
     /// Sets a variable unless the user or an NCCL configuration file sets it.
     void set(std::string_view name, std::string value, std::string_view source, std::string why);
     /// The same, for a fabric profile: the value gives way in containers.
-    void set_by_profile(std::string_view name, std::string value, std::string why);
+    void set_by_fabric_profile(std::string_view name, std::string value, std::string why);
     /// Sets a variable in any case. For rank variables, which a user cannot export correctly for all tasks at once.
     void force(std::string_view name, std::string value, std::string_view source, std::string why);
     /// Records the value of the user or a file and sets nothing. Returns true if there is one.

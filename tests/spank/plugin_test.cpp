@@ -358,7 +358,7 @@ TEST_F(PluginTest, TheSiteFileIsTheWeakestPlace) {
 }
 
 TEST_F(PluginTest, AFabricProfileReachesTheTasksOnlyWhenItIsOn) {
-    const std::string folder(profiles_directory);
+    const std::string folder(fabric_profiles_directory);
     tree.file(folder + "/ours.conf", "link = ethernet\nNCCL_IB_TC = 41 # ours\nNCCL_IB_SL = 3\n");
     slurm.step.environment["NCCL_IB_SL"] = "5";
     make_one_node();
@@ -384,7 +384,7 @@ TEST_F(PluginTest, AFabricProfileReachesTheTasksOnlyWhenItIsOn) {
 }
 
 TEST_F(PluginTest, OfSeveralNodesThatDoNotAgreeNoneSetsAFabricProfile) {
-    const std::string folder(profiles_directory);
+    const std::string folder(fabric_profiles_directory);
     const std::string none = "fabric_profile=on sets nothing: the nodes have not agreed";
     tree.file(folder + "/ours.conf", "link = ethernet\nNCCL_IB_TC = 41\n");
     run(bare);
@@ -404,7 +404,7 @@ TEST_F(PluginTest, OfSeveralNodesThatDoNotAgreeNoneSetsAFabricProfile) {
 }
 
 TEST_F(PluginTest, ABadFabricProfileIsOneWarningAndEndsNoStep) {
-    const std::string folder(profiles_directory);
+    const std::string folder(fabric_profiles_directory);
     tree.file(folder + "/bad.conf", "gpus = 8\nLD_PRELOAD = /tmp/x.so\n");
     run("fabric_profile");
     EXPECT_TRUE(said("bad.conf:2: unknown key \"LD_PRELOAD\"")) << slurm.messages();
@@ -954,7 +954,7 @@ protected:
     }
 
     std::string others_pattern = "block.node";
-    std::string others_profile = std::string(no_profile_values);
+    std::string others_fabric_profile = std::string(no_fabric_profile_values);
     std::string told;
 
 private:
@@ -968,7 +968,7 @@ private:
         report.topology_address = (node == 2 || node == 0 ? "b1." : "b2.") + report.node;
         report.topology_pattern = others_pattern;
         report.keeps_order = "";
-        report.fabric_profile = others_profile;
+        report.fabric_profile = others_fabric_profile;
         auto client = ExchangeClient::connect(endpoint, key, most_from_server, deadline, deadline);
         ASSERT_TRUE(client) << client.error().message;
         const auto answer = client->agree(report, std::nullopt, deadline);
@@ -990,7 +990,8 @@ TEST_F(NodeOrderTest, RanksGoByBlock) {
 
 /// srun tells what differs, and what the node itself would set.
 TEST_F(NodeOrderTest, AFabricProfileIsSetIfAllNodesHaveTheSame) {
-    tree.file(std::string(profiles_directory) + "/ours.conf", "link = ethernet\nNCCL_IB_TC = 41\nNCCL_IB_SL = 3\n");
+    tree.file(std::string(fabric_profiles_directory) + "/ours.conf",
+              "link = ethernet\nNCCL_IB_TC = 41\nNCCL_IB_SL = 3\n");
     (void)ranks("fabric_profile");
     EXPECT_EQ(value(0, "NCCL_IB_TC"), "(unset)");
     const std::string before = "n02: ";
@@ -998,7 +999,7 @@ TEST_F(NodeOrderTest, AFabricProfileIsSetIfAllNodesHaveTheSame) {
     const auto start = told.find(before + "2 values of ");
     const auto end = told.find(behind);
     ASSERT_TRUE(start != std::string::npos && end != std::string::npos) << told;
-    others_profile = told.substr(start + before.size(), end - start - before.size());
+    others_fabric_profile = told.substr(start + before.size(), end - start - before.size());
     (void)ranks("fabric_profile");
     EXPECT_EQ(told.find("fabric profile"), std::string::npos) << told;
     EXPECT_EQ(value(0, "NCCL_IB_TC"), "41");
@@ -1066,7 +1067,7 @@ TEST_F(NodeOrderTest, ANodeWithoutItsAnswerSaysSo) {
     EXPECT_TRUE(says("order=topology")) << slurm.messages();
     EXPECT_FALSE(says("order=slurm")) << slurm.messages();
     EXPECT_FALSE(says("fabric_profile")) << "no profile: " << slurm.messages();
-    tree.file(std::string(profiles_directory) + "/ours.conf", "link = ethernet\nNCCL_IB_TC = 41\n");
+    tree.file(std::string(fabric_profiles_directory) + "/ours.conf", "link = ethernet\nNCCL_IB_TC = 41\n");
     EXPECT_TRUE(says("fabric_profile")) << slurm.messages();
 }
 

@@ -125,7 +125,7 @@ struct Facts {
     Settings settings;
     Fabric fabric;
     FabricChoice choice;
-    FabricProfiles profiles;
+    FabricProfiles fabric_profiles;
     std::set<std::string, std::less<>> not_asked;        ///< HCAs of unknown state: others used up the time
     std::map<std::string, PciFunction, std::less<>> pci; ///< by address
     std::map<std::string, NetdevSysctls, std::less<>> sysctls;

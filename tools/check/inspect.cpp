@@ -321,7 +321,7 @@ Facts inspect(const SysRoot& root, const Settings& settings, const Environment& 
     unresponsive.insert(answers.not_asked.begin(), answers.not_asked.end());
     facts.fabric = read_fabric(root, unresponsive);
     facts.choice = choose_fabric(facts.fabric, settings);
-    facts.profiles = read_fabric_profiles(root);
+    facts.fabric_profiles = read_fabric_profiles(root);
     stage("kernel, modules and PCI functions");
     inspect_kernel(root, facts);
     inspect_pci(root, facts);

@@ -57,7 +57,7 @@ std::vector<const Hca*> used_hcas_of(const Facts& facts) {
 Findings judge_node(const Facts& facts, const Expectations& expected) {
     Findings all;
     for (auto* const judge : {judge_devices, judge_ports, judge_ethernet, judge_changes, judge_limits, judge_gpus,
-                              judge_pcie, judge_profile}) {
+                              judge_pcie, judge_fabric_profile}) {
         judge(facts, expected, all);
     }
     for (auto& result : all) {

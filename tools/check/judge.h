@@ -62,14 +62,14 @@ std::string learned_expectations(const Facts& facts, std::string_view time);
 
 /// Adds the findings of a group of checks.
 using GroupJudge = void(const Facts& facts, const Expectations& expected, Findings& results);
-GroupJudge judge_devices;  ///< hca.*, modules, device.file, verbs.*
-GroupJudge judge_ports;    ///< port.*, link.layer, gid.*
-GroupJudge judge_ethernet; ///< mtu, roce.*, rp_filter, arp
-GroupJudge judge_changes;  ///< link.flaps, port.errors, port.timeouts
-GroupJudge judge_limits;   ///< memlock, limits.nofile, shm
-GroupJudge judge_gpus;     ///< gpu.*, gdr
-GroupJudge judge_pcie;     ///< pcie.*, pci.acs, iommu
-GroupJudge judge_profile;  ///< fabric.profile
+GroupJudge judge_devices;        ///< hca.*, modules, device.file, verbs.*
+GroupJudge judge_ports;          ///< port.*, link.layer, gid.*
+GroupJudge judge_ethernet;       ///< mtu, roce.*, rp_filter, arp
+GroupJudge judge_changes;        ///< link.flaps, port.errors, port.timeouts
+GroupJudge judge_limits;         ///< memlock, limits.nofile, shm
+GroupJudge judge_gpus;           ///< gpu.*, gdr
+GroupJudge judge_pcie;           ///< pcie.*, pci.acs, iommu
+GroupJudge judge_fabric_profile; ///< fabric.profile
 
 /// Does all checks except those that the site ignores.
 Findings judge_node(const Facts& facts, const Expectations& expected);

@@ -181,7 +181,7 @@ public:
         if (!path.is_absolute() || path.lexically_normal() != path) {
             return true; // has "..": this program reads no such path
         }
-        const bool of_profiles = path.parent_path() == profiles_directory;
+        const bool of_profiles = path.parent_path() == fabric_profiles_directory;
         if (source_ == "/" && path.string().starts_with("/proc/")) { // its links belong to this process
             return copy_leaf(path, of_profiles);
         }
@@ -360,7 +360,7 @@ Result<std::size_t> save_bundle(const std::string& directory, const NodePlan& no
     inspect_files(*root, facts, usual_timeout);
     (void)host_name_of(*root);
     (void)read_sysfs_topology(*root);
-    inspect_profile(*root, facts, node.settings, std::chrono::milliseconds(0));
+    inspect_fabric_profile(*root, facts, node.settings, std::chrono::milliseconds(0));
     auto files = copy_accessed(*root, AccessLog(*log), *target);
     if (const auto own = files ? write_own_files(*target, node, site_file, host) : tl::unexpected(files.error());
         !own) {
@@ -478,8 +478,8 @@ Result<int> run_explain(const ExplainOptions& options) {
         return tl::unexpected(node.error());
     }
     if (!settings->fabric_profile) { // advice takes no time of a step's start
-        inspect_profile(*root, node->facts, *settings, usual_timeout);
-        node->plan.profile = plan_profile(node->facts, *settings, false);
+        inspect_fabric_profile(*root, node->facts, *settings, usual_timeout);
+        node->plan.fabric_profile = plan_fabric_profile(node->facts, *settings, false);
     }
     const std::string host = host_name_of(*root);
     if (options.save.empty()) {

@@ -339,7 +339,7 @@ std::string variables_text(const std::vector<Variable>& variables) {
 }
 
 /// Returns an empty text if there is nothing to say.
-std::string profile_text(const std::optional<PlannedProfile>& profile) {
+std::string fabric_profile_text(const std::optional<PlannedFabricProfile>& profile) {
     if (!profile) {
         return "";
     }
@@ -399,7 +399,8 @@ std::string explain_text(const NodePlan& node, const std::string& host) {
     text += "\nGPUs\n" + gpus_text(fabric);
     text += "\ninterfaces\n" + netdevs_text(fabric);
     text += "\ndecisions\n" + decisions_text(node);
-    if (const auto profile = profile_text(node.plan.profile) + faults_text(node.facts.profile_faults);
+    if (const auto profile =
+            fabric_profile_text(node.plan.fabric_profile) + faults_text(node.facts.fabric_profile_faults);
         !profile.empty()) {
         text += "\nfabric profile\n" + profile;
     }
@@ -433,20 +434,21 @@ static void fields(auto& f, Row<Variable> /*row*/) {
     f("why", "in words", &Variable::why);
 }
 
-static void fields(auto& f, Row<ProfileDecision> /*row*/) {
-    f("name", "", [](const ProfileDecision& d) { return d.value.name; });
-    f("value", "", [](const ProfileDecision& d) { return d.value.value; });
-    f("use", "set, advised, kept, impossible or withheld", [](const ProfileDecision& d) { return name_of(d.use); });
-    f("why", "of use, in words", &ProfileDecision::why);
-    f("reason", "of the value", [](const ProfileDecision& d) { return d.value.why; });
-    f("source", "its public source", [](const ProfileDecision& d) { return d.value.source; });
+static void fields(auto& f, Row<FabricProfileDecision> /*row*/) {
+    f("name", "", [](const FabricProfileDecision& d) { return d.value.name; });
+    f("value", "", [](const FabricProfileDecision& d) { return d.value.value; });
+    f("use", "set, advised, kept, impossible or withheld",
+      [](const FabricProfileDecision& d) { return name_of(d.use); });
+    f("why", "of use, in words", &FabricProfileDecision::why);
+    f("reason", "of the value", [](const FabricProfileDecision& d) { return d.value.why; });
+    f("source", "its public source", [](const FabricProfileDecision& d) { return d.value.source; });
 }
 
-static void fields(auto& f, Row<PlannedProfile> /*row*/) {
-    f("file", "", &PlannedProfile::file);
-    f("machine", "why it is for this one", &PlannedProfile::machine);
-    f("note", "", &PlannedProfile::note);
-    f("values", "", &PlannedProfile::values);
+static void fields(auto& f, Row<PlannedFabricProfile> /*row*/) {
+    f("file", "", &PlannedFabricProfile::file);
+    f("machine", "why it is for this one", &PlannedFabricProfile::machine);
+    f("note", "", &PlannedFabricProfile::note);
+    f("values", "", &PlannedFabricProfile::values);
 }
 
 static void fields(auto& f, Row<Gpu> /*row*/) {
@@ -503,8 +505,8 @@ Json explain_json(const NodePlan& node, const std::string& host) {
         {"step", step_json(node)},
         {"fabric", {{"hcas", gids.at("hcas")}, {"netdevs", netdevs_json(fabric)}, {"gpus", report_json(fabric.gpus)}}},
         {"decisions", report_json(decisions_of(node, true))},
-        {"fabric_profile", report_json(node.plan.profile)},
-        {"fabric_profile_faults", node.facts.profile_faults},
+        {"fabric_profile", report_json(node.plan.fabric_profile)},
+        {"fabric_profile_faults", node.facts.fabric_profile_faults},
         {"places", placement_json(node)},
         {"variables", report_json(node.variables)},
         {"warnings", node.plan.warnings},

@@ -777,7 +777,7 @@ TEST(ExchangeAgreement, AFabricProfileIsOfAllNodesOrOfNone) {
         return agree(reports, {}, std::vector<ReachResult>(profiles.size()), settings);
     };
     const std::string usual = "5 values of oci-h100.conf:3fa9c1d2";
-    const std::string none(no_profile_values);
+    const std::string none(no_fabric_profile_values);
     for (const auto& agreement : outcome({usual, usual, usual}).agreements) {
         EXPECT_TRUE(agreement.fabric_profile);
     }

@@ -110,7 +110,7 @@ TEST(ExchangeMessage, ANodeThatDoesNotKnowOrdersKeepsSlurms) {
     EXPECT_TRUE(is_understood(report.release));
     EXPECT_EQ(report.failover, "0");
     EXPECT_EQ(report.keeps_order, "its rdma-nccl is too old: upgrade it");
-    EXPECT_EQ(report.fabric_profile, no_profile_values);
+    EXPECT_EQ(report.fabric_profile, no_fabric_profile_values);
 }
 
 TEST(ExchangeMessage, ReportsSurvive) {

@@ -168,8 +168,9 @@ TEST(ExchangeReport, SaysWhereTheNodeIsInTheNetwork) {
 
 TEST(ExchangeReport, SaysWhatItsFabricProfileSets) {
     Plan plan;
-    EXPECT_EQ(make_report(NodeFacts(), plan, "n01").fabric_profile, no_profile_values);
-    plan.profile = PlannedProfile{"a.conf", "", "", {{{"NCCL_IB_TC", "41", "", ""}, ProfileUse::Withheld, ""}}};
+    EXPECT_EQ(make_report(NodeFacts(), plan, "n01").fabric_profile, no_fabric_profile_values);
+    plan.fabric_profile =
+        PlannedFabricProfile{"a.conf", "", "", {{{"NCCL_IB_TC", "41", "", ""}, FabricProfileUse::Withheld, ""}}};
     EXPECT_TRUE(make_report(NodeFacts(), plan, "n01").fabric_profile.starts_with("1 value of a.conf:"));
 }
 

@@ -15,7 +15,7 @@ namespace {
 
 using test::Tree;
 
-const std::string site_folder(profiles_directory);
+const std::string site_folder(fabric_profiles_directory);
 
 std::string fault_of(const std::string& text) {
     const auto profile = parse_fabric_profile(text, "x.conf");
@@ -160,9 +160,9 @@ TEST(FabricProfile, ATooLongFileIsNotCut) {
     for (const char filler : {'\n', '#'}) {
         Tree tree;
         const std::string start = "gpus = 1\nNCCL_A = 1\n";
-        tree.file(site_folder + "/a.conf", start + std::string(longest_profile - start.size(), filler));
+        tree.file(site_folder + "/a.conf", start + std::string(longest_fabric_profile - start.size(), filler));
         EXPECT_TRUE(read_fabric_profiles(tree.root()).faults.empty()) << read_fabric_profiles(tree.root()).faults[0];
-        tree.file(site_folder + "/a.conf", start + std::string(longest_profile, filler) + "\nNCCL_A = 2\n");
+        tree.file(site_folder + "/a.conf", start + std::string(longest_fabric_profile, filler) + "\nNCCL_A = 2\n");
         const auto profiles = read_fabric_profiles(tree.root());
         ASSERT_EQ(profiles.faults.size(), 1U);
         EXPECT_NE(profiles.faults[0].find("a.conf: has more than 65536 bytes; file ignored"), std::string::npos)
@@ -199,7 +199,7 @@ struct Shape {
     std::string driver = "mlx5_core";
 };
 
-std::optional<FoundProfile> found(const std::vector<FabricProfile>& list, const Shape& shape) {
+std::optional<FoundFabricProfile> found(const std::vector<FabricProfile>& list, const Shape& shape) {
     Fabric fabric;
     for (int i = 0; i < shape.gpus; ++i) {
         Gpu gpu;
@@ -295,7 +295,7 @@ const std::vector<FabricProfile>& shipped() {
     return list;
 }
 
-TEST(ShippedProfiles, AreTheFilesOfTheFolder) {
+TEST(ShippedFabricProfiles, AreTheFilesOfTheFolder) {
     std::set<std::string> files;
     for (const auto& entry : std::filesystem::directory_iterator("etc/profiles.d")) {
         files.insert(entry.path().filename());
@@ -307,7 +307,7 @@ TEST(ShippedProfiles, AreTheFilesOfTheFolder) {
     EXPECT_EQ(names, files);
 }
 
-TEST(ShippedProfiles, EveryValueHasAReasonAndAPublicSource) {
+TEST(ShippedFabricProfiles, EveryValueHasAReasonAndAPublicSource) {
     for (const auto& profile : shipped()) {
         EXPECT_FALSE(profile.values.empty() && profile.note.empty()) << profile.file;
         EXPECT_TRUE(profile.machine.contains("asset") || profile.machine.contains("product") ||
@@ -320,7 +320,7 @@ TEST(ShippedProfiles, EveryValueHasAReasonAndAPublicSource) {
     }
 }
 
-TEST(ShippedProfiles, EachFitsItsMachineAndNoOther) {
+TEST(ShippedFabricProfiles, EachFitsItsMachineAndNoOther) {
     const std::string azure = "7783-7084-3265-9085-8269-3286-77";
     const auto expect = [](const std::string& file, const Shape& shape, const std::string& what) {
         const auto fitted = found(shipped(), shape);

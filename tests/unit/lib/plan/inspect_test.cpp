@@ -75,8 +75,8 @@ TEST(Inspect, ReadsGidTablesAsFarAsThePlanNeeds) {
 }
 
 /// A machine with the RoCE port that fits `fits.conf`, of the site's profiles.
-void add_profiles(Machine& machine) {
-    const std::string folder(profiles_directory);
+void add_fabric_profiles(Machine& machine) {
+    const std::string folder(fabric_profiles_directory);
     machine.connectx("mlx5_0", "eth0", "10.1.0.5", test::below_root_port("50", "53"));
     machine.tree().file("/ip-addresses", "eth0 10.1.0.5/24\n").file("/opt/topo.xml", "<system/>");
     machine.tree()
@@ -89,14 +89,14 @@ void add_profiles(Machine& machine) {
 
 TEST(Inspect, TheFilesOfAFabricProfileAreLookedFor) {
     Machine machine;
-    add_profiles(machine);
+    add_fabric_profiles(machine);
     auto settings = settings_of("fabric_profile");
     settings.root = machine.tree().path();
     for (const auto timeout : {without_limit, std::chrono::milliseconds(60s)}) {
         const auto facts = inspect_node(settings, {}, {}, timeout).value();
-        EXPECT_EQ(facts.profile_faults.size(), 1U);
-        ASSERT_TRUE(facts.profile);
-        const auto& values = facts.profile->profile.values;
+        EXPECT_EQ(facts.fabric_profile_faults.size(), 1U);
+        ASSERT_TRUE(facts.fabric_profile);
+        const auto& values = facts.fabric_profile->profile.values;
         ASSERT_EQ(values.size(), 3U);
         EXPECT_FALSE(values[0].absent);
         EXPECT_TRUE(values[1].absent);
@@ -107,7 +107,7 @@ TEST(Inspect, TheFilesOfAFabricProfileAreLookedFor) {
 /// As it is where their file system hangs: here, for want of a descriptor for the pipe to the process that looks.
 TEST(Inspect, ThatTheFilesOfAFabricProfileCannotBeLookedForIsSaid) {
     Machine machine;
-    add_profiles(machine);
+    add_fabric_profiles(machine);
     const auto root = machine.tree().root();
     NodeFacts facts;
     inspect_files(root, facts, without_limit);
@@ -116,37 +116,38 @@ TEST(Inspect, ThatTheFilesOfAFabricProfileCannotBeLookedForIsSaid) {
     const int next = UniqueFd(::dup(root.descriptor())).get();
     const rlimit one_more{static_cast<rlim_t>(next) + 1, usual.rlim_max};
     ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &one_more), 0);
-    inspect_profile(root, facts, settings_of("fabric_profile"), 60s);
+    inspect_fabric_profile(root, facts, settings_of("fabric_profile"), 60s);
     ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &usual), 0);
-    ASSERT_TRUE(facts.profile);
-    EXPECT_TRUE(facts.profile->profile.values[0].absent);
-    EXPECT_FALSE(facts.profile->profile.values[2].absent) << "names no file";
-    ASSERT_EQ(facts.profile_faults.size(), 2U);
-    EXPECT_TRUE(facts.profile_faults[1].ends_with("/fits.conf: the files that it names count as absent: their file "
-                                                  "system did not answer within 60 s"))
-        << facts.profile_faults[1];
+    ASSERT_TRUE(facts.fabric_profile);
+    EXPECT_TRUE(facts.fabric_profile->profile.values[0].absent);
+    EXPECT_FALSE(facts.fabric_profile->profile.values[2].absent) << "names no file";
+    ASSERT_EQ(facts.fabric_profile_faults.size(), 2U);
+    EXPECT_TRUE(
+        facts.fabric_profile_faults[1].ends_with("/fits.conf: the files that it names count as absent: their file "
+                                                 "system did not answer within 60 s"))
+        << facts.fabric_profile_faults[1];
 }
 
 TEST(Inspect, OfFabricProfilesThatDoNotFitNoFileIsLookedFor) {
     Machine machine;
-    add_profiles(machine);
+    add_fabric_profiles(machine);
     const auto log = std::make_shared<AccessLog>();
     const auto root = SysRoot::open(machine.tree().path().string(), log).value();
     NodeFacts facts;
     inspect_files(root, facts, without_limit);
-    inspect_profile(root, facts, settings_of("fabric_profile"), without_limit);
+    inspect_fabric_profile(root, facts, settings_of("fabric_profile"), without_limit);
     EXPECT_TRUE(log->contains("/opt/none.xml"));
     EXPECT_FALSE(log->contains("/opt/others.xml"));
 }
 
 TEST(Inspect, NoFabricProfileIsReadWhereItIsOff) {
     Machine machine;
-    add_profiles(machine);
+    add_fabric_profiles(machine);
     Settings settings;
     settings.root = machine.tree().path();
     const auto facts = inspect_node(settings, {}, {}).value();
-    EXPECT_FALSE(facts.profile);
-    EXPECT_TRUE(facts.profile_faults.empty());
+    EXPECT_FALSE(facts.fabric_profile);
+    EXPECT_TRUE(facts.fabric_profile_faults.empty());
 }
 
 /// The script is of this machine, whatever the root is, and may be written relative to the working directory.

@@ -42,14 +42,14 @@ TEST(CheckJudge, EveryResultIsOfAKnownCheckAndEveryFaultHasAHint) {
 
 TEST(CheckJudge, TheFabricProfile) {
     auto facts = good_node();
-    facts.profiles.list = {parse_fabric_profile("driver = mlx5_core\nNCCL_IB_TC = 41\n", "p.conf").value()};
+    facts.fabric_profiles.list = {parse_fabric_profile("driver = mlx5_core\nNCCL_IB_TC = 41\n", "p.conf").value()};
     EXPECT_EQ(result_of(facts, "fabric.profile").status, Pass);
     EXPECT_EQ(result_of(facts, "fabric.profile").message,
               "p.conf is for this machine (driver mlx5_core): fabric_profile=on sets its NCCL values, and rdma-nccl "
               "explain shows them");
     facts.settings.fabric_profile = true;
     EXPECT_NE(result_of(facts, "fabric.profile").message.find("its NCCL values are set where all"), std::string::npos);
-    facts.profiles.faults = {"q.conf:1: a fault\n    x\n    ^"};
+    facts.fabric_profiles.faults = {"q.conf:1: a fault\n    x\n    ^"};
     EXPECT_EQ(result_of(facts, "fabric.profile").status, Warn);
     EXPECT_EQ(result_of(facts, "fabric.profile").message, "q.conf:1: a fault");
 }

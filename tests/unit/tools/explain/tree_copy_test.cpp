@@ -86,7 +86,7 @@ TEST_F(TreeCopy, OfConfigurationOnlyNcclsLines) {
 
 /// Wherever a link leads to; but of what is no profile, as a secret, no more than of other files.
 TEST_F(TreeCopy, OfTheSitesProfilesAllLines) {
-    const std::string folder(profiles_directory);
+    const std::string folder(fabric_profiles_directory);
     const std::string profile = "gpus = 8\nNCCL_IB_TC = 41";
     from_.file(folder + "/a.conf", profile + "\n").file("/srv/b", profile + "\n").link(folder + "/b.conf", "/srv/b");
     from_.file("/root/key", "secret\nNCCL_A=1\n").link(folder + "/c.conf", "/root/key");

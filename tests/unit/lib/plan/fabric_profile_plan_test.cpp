@@ -14,7 +14,8 @@ namespace {
 NodeFacts facts_with(const std::string& lines) {
     NodeFacts facts;
     test::add_roce(facts.fabric, "mlx5_0", "eth1", "10.1.0.5");
-    facts.profile = FoundProfile{parse_fabric_profile("link = ethernet\n" + lines, "p.conf").value(), "link ethernet"};
+    facts.fabric_profile =
+        FoundFabricProfile{parse_fabric_profile("link = ethernet\n" + lines, "p.conf").value(), "link ethernet"};
     return facts;
 }
 
@@ -33,16 +34,16 @@ std::string text(const Plan& plan, std::string_view name) {
 }
 
 std::string use(const Plan& plan, std::size_t i = 0) {
-    const auto& decision = plan.profile.value().values.at(i);
+    const auto& decision = plan.fabric_profile.value().values.at(i);
     return std::string(name_of(decision.use)) + ": " + decision.why;
 }
 
-TEST(ProfilePlan, IsAdviceUntilItIsSwitchedOn) {
+TEST(FabricProfilePlan, IsAdviceUntilItIsSwitchedOn) {
     const auto facts = facts_with("NCCL_IB_TC = 41 # a class\n");
     auto plan = make_plan(facts, {});
     EXPECT_EQ(text(plan, "NCCL_IB_TC"), "");
     EXPECT_EQ(use(plan), "advised: fabric_profile=on sets it");
-    EXPECT_EQ(plan.profile->machine, "link ethernet");
+    EXPECT_EQ(plan.fabric_profile->machine, "link ethernet");
     plan = make_plan(facts, settings_of("fabric_profile"));
     EXPECT_EQ(text(plan, "NCCL_IB_TC"), "NCCL_IB_TC=41 [fabric profile]");
     EXPECT_EQ(find_variable(plan.variables, "NCCL_IB_TC")->why, "p.conf: a class");
@@ -51,7 +52,7 @@ TEST(ProfilePlan, IsAdviceUntilItIsSwitchedOn) {
     EXPECT_EQ(text(make_plan(facts, settings_of("fabric_profile=off")), "NCCL_IB_TC"), "");
 }
 
-TEST(ProfilePlan, IsStrongerThanTheDefaultsOfTuning) {
+TEST(FabricProfilePlan, IsStrongerThanTheDefaultsOfTuning) {
     const auto facts = facts_with("NCCL_IB_QPS_PER_CONNECTION = 1\n");
     EXPECT_EQ(text(make_plan(facts, {}), "NCCL_IB_QPS_PER_CONNECTION"), "NCCL_IB_QPS_PER_CONNECTION=8 [default]");
     const auto plan = make_plan(facts, settings_of("fabric_profile"));
@@ -60,7 +61,7 @@ TEST(ProfilePlan, IsStrongerThanTheDefaultsOfTuning) {
     EXPECT_EQ(text(plan, "NCCL_IB_TIMEOUT"), "NCCL_IB_TIMEOUT=22 [default]");
 }
 
-TEST(ProfilePlan, IsWeakerThanUserFileAndSite) {
+TEST(FabricProfilePlan, IsWeakerThanUserFileAndSite) {
     auto facts = facts_with("NCCL_IB_TC = 41\nNCCL_IB_SL = 0\nNCCL_IB_TIMEOUT = 20\n");
     facts.environment.set("NCCL_IB_TC", "106");
     facts.nccl_conf.emplace("NCCL_IB_SL", NcclConfValue{"3", "/etc/nccl.conf"});
@@ -73,14 +74,14 @@ TEST(ProfilePlan, IsWeakerThanUserFileAndSite) {
     EXPECT_EQ(use(plan, 2), "kept: 19 in site.conf:1");
 }
 
-TEST(ProfilePlan, TheSitesValueWinsWithoutTuningToo) {
+TEST(FabricProfilePlan, TheSitesValueWinsWithoutTuningToo) {
     const auto facts = facts_with("NCCL_IB_TIMEOUT = 20\n");
     const auto plan = make_plan(facts, settings_of("fabric_profile,tuning=off", "NCCL_IB_TIMEOUT = 19\n"));
     EXPECT_EQ(use(plan), "kept: 19 in site.conf:1, which tuning=off ignores");
     EXPECT_EQ(text(plan, "NCCL_IB_TIMEOUT"), "");
 }
 
-TEST(ProfilePlan, OfSeveralNodesAllSetItOrNone) {
+TEST(FabricProfilePlan, OfSeveralNodesAllSetItOrNone) {
     auto facts = facts_with("NCCL_IB_QPS_PER_CONNECTION = 1\n");
     facts.step.node_count = 2;
     const auto settings = settings_of("fabric_profile");
@@ -99,7 +100,7 @@ TEST(ProfilePlan, OfSeveralNodesAllSetItOrNone) {
     EXPECT_EQ(text(agreed, "NCCL_IB_QPS_PER_CONNECTION"), "NCCL_IB_QPS_PER_CONNECTION=1 [fabric profile]");
 }
 
-TEST(ProfilePlan, AComponentOfAHeterogeneousJobIsNotAlone) {
+TEST(FabricProfilePlan, AComponentOfAHeterogeneousJobIsNotAlone) {
     auto facts = facts_with("NCCL_IB_TC = 41\n");
     const auto settings = settings_of("fabric_profile");
     EXPECT_EQ(use(make_plan(facts, settings)), "set: fabric_profile=on");
@@ -107,10 +108,10 @@ TEST(ProfilePlan, AComponentOfAHeterogeneousJobIsNotAlone) {
     EXPECT_EQ(use(make_plan(facts, settings)), "withheld: set only where all nodes of the step have agreed on it");
 }
 
-TEST(ProfilePlan, NodesTellWhatTheyWouldSet) {
+TEST(FabricProfilePlan, NodesTellWhatTheyWouldSet) {
     const auto told = [](NodeFacts facts, const std::string& option = "fabric_profile") {
         facts.step.node_count = 2;
-        return profile_to_agree(make_plan(facts, settings_of(option)).profile);
+        return fabric_profile_to_agree(make_plan(facts, settings_of(option)).fabric_profile);
     };
     const std::string lines = "NCCL_IB_TC = 41\nNCCL_IB_SL = 0\n";
     const auto usual = told(facts_with(lines));
@@ -119,17 +120,17 @@ TEST(ProfilePlan, NodesTellWhatTheyWouldSet) {
     EXPECT_NE(told(facts_with("NCCL_IB_TC = 41\nNCCL_IB_SL = 1\n")), usual);
     EXPECT_NE(told(facts_with("NCCL_IB_TC = 41\nNCCL_IB_PKEY = 0\n")), usual);
     auto other = facts_with(lines);
-    other.profile->profile.file = "q.conf";
+    other.fabric_profile->profile.file = "q.conf";
     EXPECT_NE(told(other), usual);
     other = facts_with(lines);
     other.nccl_conf.emplace("NCCL_IB_SL", NcclConfValue{"3", "/etc/nccl.conf"});
     EXPECT_TRUE(told(other).starts_with("1 value of p.conf:")) << told(other);
-    EXPECT_EQ(told(NodeFacts()), no_profile_values);
-    EXPECT_EQ(told(facts_with("")), no_profile_values) << "a note alone";
-    EXPECT_EQ(told(facts_with(lines), ""), no_profile_values) << "only advice";
+    EXPECT_EQ(told(NodeFacts()), no_fabric_profile_values);
+    EXPECT_EQ(told(facts_with("")), no_fabric_profile_values) << "a note alone";
+    EXPECT_EQ(told(facts_with(lines), ""), no_fabric_profile_values) << "only advice";
 }
 
-TEST(ProfilePlan, ANestedStepReplacesOurs) {
+TEST(FabricProfilePlan, ANestedStepReplacesOurs) {
     auto facts = facts_with("NCCL_IB_TC = 41\n");
     const std::vector<std::string> entries = {
         "NCCL_IB_TC=41",
@@ -141,19 +142,19 @@ TEST(ProfilePlan, ANestedStepReplacesOurs) {
     EXPECT_EQ(find_variable(advised.variables, "NCCL_IB_TC")->action, VariableAction::Unset);
 }
 
-TEST(ProfilePlan, AFileThatIsNotThereIsNotNamed) {
+TEST(FabricProfilePlan, AFileThatIsNotThereIsNotNamed) {
     auto facts = facts_with("NCCL_TOPO_FILE = /opt/topo.xml\n");
-    facts.profile->profile.values[0].absent = true;
+    facts.fabric_profile->profile.values[0].absent = true;
     const auto plan = make_plan(facts, settings_of("fabric_profile"));
     EXPECT_EQ(text(plan, "NCCL_TOPO_FILE"), "");
     EXPECT_EQ(use(plan), "impossible: this node has no such file");
 }
 
 /// It is one line.
-TEST(ProfilePlan, AFaultIsAWarningThatEndsNoStrictStep) {
+TEST(FabricProfilePlan, AFaultIsAWarningThatEndsNoStrictStep) {
     auto facts = facts_with("");
     const std::string line = "b.conf:1: unknown key \"x\"; file ignored";
-    facts.profile_faults = {line + "\n    x = 1\n    ^"};
+    facts.fabric_profile_faults = {line + "\n    x = 1\n    ^"};
     const auto usual = make_plan(facts, settings_of("fabric_profile"));
     EXPECT_TRUE(contains(usual.warnings, line));
     EXPECT_FALSE(contains(usual.notes, line));
@@ -162,7 +163,7 @@ TEST(ProfilePlan, AFaultIsAWarningThatEndsNoStrictStep) {
     EXPECT_TRUE(contains(strict.notes, line));
 }
 
-TEST(ProfilePlan, GivesWayToTheImageOfAContainer) {
+TEST(FabricProfilePlan, GivesWayToTheImageOfAContainer) {
     const Variable ours{"NCCL_IB_TC", "41", "fabric profile", "p.conf", VariableAction::Set, true};
     Environment image;
     EXPECT_EQ(settle_in_container({ours}, {}, image).variables.front().value, "41");
@@ -175,7 +176,7 @@ TEST(ProfilePlan, GivesWayToTheImageOfAContainer) {
     EXPECT_EQ(settle_in_container({ours}, {}, image).variables.front().source, "fabric profile");
 }
 
-TEST(ProfilePlan, GivesWayToTheFilesOfAContainer) {
+TEST(FabricProfilePlan, GivesWayToTheFilesOfAContainer) {
     const auto variable = [](const char* name, const char* value, bool gives_way = true) {
         return Variable{name, value, "", "", VariableAction::Set, gives_way};
     };
@@ -185,7 +186,7 @@ TEST(ProfilePlan, GivesWayToTheFilesOfAContainer) {
     settled.variables = {variable("NCCL_IB_TC", "41"), variable("NCCL_IB_SL", "0"),
                          variable("NCCL_IB_TIMEOUT", "22", false), variable("NCCL_TOPO_FILE", "/opt/seen.xml"),
                          variable("NCCL_GRAPH_FILE", "/opt/unseen.xml")};
-    const auto unseen = withdraw_profile(tree.root(), {}, settled);
+    const auto unseen = withdraw_fabric_profile(tree.root(), {}, settled);
     EXPECT_EQ(unseen, std::vector<std::string>{"NCCL_GRAPH_FILE=/opt/unseen.xml"});
     EXPECT_EQ(settled.notes, std::vector<std::string>{"NCCL_IB_TC=106 of the container's /etc/nccl.conf stays: the "
                                                       "fabric profile gives way"});

@@ -10,61 +10,62 @@ namespace rdma_nccl {
 
 namespace {
 
-ProfileDecision decide(const ProfileValue& value, const NodeFacts& facts, const Settings& settings, bool agreed) {
+FabricProfileDecision decide(const FabricProfileValue& value, const NodeFacts& facts, const Settings& settings,
+                             bool agreed) {
     if (nccl_override(facts, value.name)) {
         const auto file = facts.nccl_conf.find(value.name);
         const bool by_user = facts.environment.get_users(value.name).has_value();
-        return {value, ProfileUse::Kept,
+        return {value, FabricProfileUse::Kept,
                 by_user ? "set in the environment" : format_text("set in {}", file->second.file)};
     }
     if (const auto sites = settings.given.find(value.name); sites != settings.given.end()) {
-        return {value, ProfileUse::Kept,
+        return {value, FabricProfileUse::Kept,
                 format_text("{} in {}{}", sites->second.text, sites->second.place,
                             settings.tuning ? "" : ", which tuning=off ignores")};
     }
     if (value.absent) {
-        return {value, ProfileUse::Impossible, "this node has no such file"};
+        return {value, FabricProfileUse::Impossible, "this node has no such file"};
     }
     if (!settings.fabric_profile) {
-        return {value, ProfileUse::Advised, "fabric_profile=on sets it"};
+        return {value, FabricProfileUse::Advised, "fabric_profile=on sets it"};
     }
-    return agreed
-               ? ProfileDecision{value, ProfileUse::Set, "fabric_profile=on"}
-               : ProfileDecision{value, ProfileUse::Withheld, "set only where all nodes of the step have agreed on it"};
+    return agreed ? FabricProfileDecision{value, FabricProfileUse::Set, "fabric_profile=on"}
+                  : FabricProfileDecision{value, FabricProfileUse::Withheld,
+                                          "set only where all nodes of the step have agreed on it"};
 }
 
 } // namespace
 
-std::string_view name_of(ProfileUse use) {
+std::string_view name_of(FabricProfileUse use) {
     constexpr std::array<std::string_view, 5> names = {"set", "advised", "kept", "impossible", "withheld"};
     return names.at(static_cast<std::size_t>(use));
 }
 
-std::optional<PlannedProfile> plan_profile(const NodeFacts& facts, const Settings& settings, bool agreed) {
-    if (!facts.profile) {
+std::optional<PlannedFabricProfile> plan_fabric_profile(const NodeFacts& facts, const Settings& settings, bool agreed) {
+    if (!facts.fabric_profile) {
         return std::nullopt;
     }
-    const auto& [profile, machine] = *facts.profile;
-    PlannedProfile planned{profile.file, machine, profile.note, {}};
+    const auto& [profile, machine] = *facts.fabric_profile;
+    PlannedFabricProfile planned{profile.file, machine, profile.note, {}};
     for (const auto& value : profile.values) {
         planned.values.push_back(decide(value, facts, settings, agreed));
     }
     return planned;
 }
 
-std::string profile_to_agree(const std::optional<PlannedProfile>& profile) {
+std::string fabric_profile_to_agree(const std::optional<PlannedFabricProfile>& profile) {
     if (!profile) {
-        return std::string(no_profile_values);
+        return std::string(no_fabric_profile_values);
     }
     std::size_t count = 0;
     std::string all;
     for (const auto& [value, use, why] : profile->values) {
-        if (use == ProfileUse::Set || use == ProfileUse::Withheld) {
+        if (use == FabricProfileUse::Set || use == FabricProfileUse::Withheld) {
             ++count;
             all += format_text("{}={}\n", value.name, value.value);
         }
     }
-    return count == 0 ? std::string(no_profile_values)
+    return count == 0 ? std::string(no_fabric_profile_values)
                       : format_text("{} of {}", format_count(count, "value"), marker_entry(profile->file, all));
 }
 

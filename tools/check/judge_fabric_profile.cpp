@@ -5,14 +5,14 @@
 
 namespace rdma_nccl::check {
 
-void judge_profile(const Facts& facts, const Expectations& /*expected*/, Findings& results) {
-    const std::string folder(profiles_directory);
-    for (const auto& fault : facts.profiles.faults) {
+void judge_fabric_profile(const Facts& facts, const Expectations& /*expected*/, Findings& results) {
+    const std::string folder(fabric_profiles_directory);
+    for (const auto& fault : facts.fabric_profiles.faults) {
         Finding result{.id = "fabric.profile", .evidence = folder};
         results.push_back(result.warn(fault.substr(0, fault.find('\n')),
                                       "correct the file, or take it away; rdma-nccl explain shows the line"));
     }
-    if (const auto found = find_fabric_profile(facts.profiles, facts.fabric, facts.choice)) {
+    if (const auto found = find_fabric_profile(facts.fabric_profiles, facts.fabric, facts.choice)) {
         const auto& profile = found->profile;
         Finding result{.id = "fabric.profile", .value = profile.file, .evidence = folder};
         results.push_back(
