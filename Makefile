@@ -122,13 +122,13 @@ build/obj/%.o: $(srcdir)/%.cpp build/flags $$(addsuffix .$(precompiled_suffix),$
 	@mkdir -p $(@D)
 	$(call say,CXX,$*.cpp)$(compile) $(call code,$*) $(addprefix -include ,$(call precompiled,$*)) -MMD -MP -c -o $@ $<
 
-# The pages of --html and the fabric profiles are written as what they are; the program has them as literals.
-pages := $(patsubst $(srcdir)/%,build/pages/%.inc,$(wildcard $(srcdir)/tools/*/page.html $(srcdir)/tools/*/*.css $(srcdir)/tools/*/page.js \
+# Texts in the program, as literals, that are written as what they are: the pages of --html and the fabric profiles.
+embedded := $(patsubst $(srcdir)/%,build/embedded/%.inc,$(wildcard $(srcdir)/tools/*/page.html $(srcdir)/tools/*/*.css $(srcdir)/tools/*/page.js \
 	$(srcdir)/etc/profiles.d/*.conf))
-build/obj/tools/html/page.o build/obj/lib/fabric_profile/shipped.o: $(pages)
-$(pages): build/pages/%.inc: $(srcdir)/%
+build/obj/tools/html/page.o build/obj/lib/fabric_profile/shipped.o: $(embedded)
+$(embedded): build/embedded/%.inc: $(srcdir)/%
 	@mkdir -p $(@D)
-	@{ printf 'R"page('; cat $<; printf ')page"\n'; } > $@
+	@{ printf 'R"text('; cat $<; printf ')text"\n'; } > $@
 
 program = $(call say,LINK,$@)$(CXX) -pie $(ldflags) -Wl,--gc-sections -o $@ $(filter %.o %.a,$^)
 

@@ -13,22 +13,22 @@ namespace rdma_nccl {
 namespace {
 
 constexpr std::string_view frame =
-#include "build/pages/tools/html/page.html.inc"
+#include "build/embedded/tools/html/page.html.inc"
     ;
 constexpr std::string_view page_style =
-#include "build/pages/tools/html/page.css.inc"
+#include "build/embedded/tools/html/page.css.inc"
     ;
 constexpr std::string_view common_script =
-#include "build/pages/tools/html/page.js.inc"
+#include "build/embedded/tools/html/page.js.inc"
     ;
 constexpr std::string_view pairs_script =
-#include "build/pages/tools/pairs/page.js.inc"
+#include "build/embedded/tools/pairs/page.js.inc"
     ;
 constexpr std::string_view bench_script =
-#include "build/pages/tools/bench/page.js.inc"
+#include "build/embedded/tools/bench/page.js.inc"
     ;
 constexpr std::string_view svg_style =
-#include "build/pages/tools/html/svg.css.inc"
+#include "build/embedded/tools/html/svg.css.inc"
     ;
 
 /// Neighbours differ in hue and in lightness, so that they can be distinguished without colours.
