@@ -9,7 +9,6 @@
 
 #include <algorithm>
 #include <array>
-#include <cstdint>
 #include <functional>
 #include <iterator>
 #include <pwd.h>
@@ -110,10 +109,6 @@ std::string read_script(const std::string& directory, const std::string& path) {
     return text.find('\0') == std::string::npos ? text : "";
 }
 
-std::int64_t seconds_in(std::chrono::milliseconds time) {
-    return std::chrono::duration_cast<std::chrono::seconds>(time).count();
-}
-
 /// Reads what the user wrote.
 void read_users_files(const SysRoot& root, NodeFacts& facts, std::chrono::milliseconds timeout,
                       const std::string& directory) {
@@ -131,7 +126,7 @@ void read_users_files(const SysRoot& root, NodeFacts& facts, std::chrono::millis
         facts.fabric.problems.push_back(
             format_text("NCCL's configuration files count as absent: the home directory, the program's or the name "
                         "service did not answer within {} s",
-                        seconds_in(timeout)));
+                        std::chrono::duration_cast<std::chrono::seconds>(timeout).count()));
         return;
     }
     facts.program = files->program;
@@ -189,9 +184,9 @@ void inspect_fabric_profile(const SysRoot& root, NodeFacts& facts, const Setting
     };
     const auto missing = call(look, timeout, std::array{root.descriptor()});
     if (!missing) {
-        facts.fabric_profile_faults.push_back(
-            format_text("{}: the files that it names count as absent: their file system did not answer within {} s",
-                        facts.fabric_profile->profile.file, seconds_in(timeout)));
+        facts.fabric_profile_faults.push_back(facts.fabric_profile->profile.file +
+                                              ": the files that it names count as absent: their file system did not "
+                                              "answer in time; put them on a local disk");
     }
     for (auto& value : values) {
         value.absent = names_file(value) && (!missing || contains(missing->paths, value.value));

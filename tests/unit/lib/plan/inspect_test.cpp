@@ -122,9 +122,8 @@ TEST(Inspect, ThatTheFilesOfAFabricProfileCannotBeLookedForIsSaid) {
     EXPECT_TRUE(facts.fabric_profile->profile.values[0].absent);
     EXPECT_FALSE(facts.fabric_profile->profile.values[2].absent) << "names no file";
     ASSERT_EQ(facts.fabric_profile_faults.size(), 2U);
-    EXPECT_TRUE(
-        facts.fabric_profile_faults[1].ends_with("/fits.conf: the files that it names count as absent: their file "
-                                                 "system did not answer within 60 s"))
+    EXPECT_NE(facts.fabric_profile_faults[1].find("/fits.conf: the files that it names count as absent: "),
+              std::string::npos)
         << facts.fabric_profile_faults[1];
 }
 
