@@ -283,6 +283,7 @@ spank_err_t spank_get_item(spank_t spank, spank_item_t item, ...) {
     va_start(arguments, item);
     spank_err_t result = success;
     if (item == S_JOB_ENV) {
+        ++host.slurm->environments;
         if (host.environment == nullptr) {
             result = ESPANK_NOT_REMOTE;
         } else {

@@ -55,6 +55,7 @@ public:
     std::set<std::string> options_of_others;            ///< that the user gave srun
     std::set<std::string> failing;                      ///< names of spank_* functions that fail
     int failure = 3000;                                 ///< what they return: ESPANK_ERROR
+    unsigned environments = 0;                          ///< how often the plugin asked for a whole environment
     std::map<std::string, std::function<void()>> after; ///< what happens after a slurm_spank_* function each time
 
     /// srun up to the launch: 0, or what the option callback returned. `option`: absent, or its argument (null: bare).

@@ -225,6 +225,12 @@ TEST_F(PluginTest, AContainerThatComesAfterOurVariablesIsNamed) {
     EXPECT_EQ(slurm.messages(), "");
 }
 
+/// Each has hundreds of variables, which are copied: one for the node, one for each of two tasks.
+TEST_F(PluginTest, EachTasksEnvironmentIsReadOnce) {
+    run(bare);
+    EXPECT_EQ(slurm.environments, 3U);
+}
+
 TEST_F(PluginTest, OneLineFromTheHeadNodeAndNoneFromOthers) {
     run(bare);
     const std::string messages = slurm.messages();
