@@ -93,15 +93,13 @@ SettledTask settle_late_container(const NodeState& state, const SpankHandle& hos
             unset = "; until then no value of the fabric profile is set";
         }
     }
-    if (!state.concerns_rdma()) {
-        return {std::move(variables), std::nullopt};
-    }
     auto fault = format_text("{}{}", judge_late_container(host), unset);
-    if (task.rank == 0 && state.settings.verbose > 0) {
+    if (state.concerns_rdma() && task.rank == 0 && state.settings.verbose > 0) {
         state.report("warning: " + fault);
     }
     // A variable alone does not prove that the image comes later.
-    return {std::move(variables), host.has_container_option() ? std::optional(std::move(fault)) : std::nullopt};
+    const bool is_proven = state.concerns_rdma() && host.has_container_option();
+    return {std::move(variables), is_proven ? std::optional(std::move(fault)) : std::nullopt};
 }
 
 } // namespace

@@ -338,31 +338,25 @@ std::string variables_text(const std::vector<Variable>& variables) {
     return text.empty() ? "  none\n" : text;
 }
 
-/// Returns an empty text if there is nothing to say.
-std::string fabric_profile_text(const std::optional<PlannedFabricProfile>& profile) {
-    if (!profile) {
-        return "";
-    }
-    std::string text = format_text("  {}: {}\n", profile->file, profile->machine);
-    text += profile->note.empty() ? "" : format_text("  note: {}\n", profile->note);
-    for (const auto& [value, use, why] : profile->values) {
-        text += format_text("  {}={}  [{}: {}]\n", value.name, value.value, name_of(use), why);
-        const std::string from = value.source.empty() ? "" : format_text("({})", value.source);
-        const std::string reason = value.why + (value.why.empty() || from.empty() ? "" : " ") + from;
-        text += reason.empty() ? "" : format_text("      {}\n", reason);
-    }
-    return text;
-}
-
-/// A fault may have several lines.
-std::string faults_text(const std::vector<std::string>& faults) {
+/// Returns an empty text if there is nothing to say. A fault may have several lines.
+std::string fabric_profile_text(const NodePlan& node) {
     std::string text;
-    for (const auto& fault : faults) {
+    if (const auto& profile = node.plan.fabric_profile) {
+        text += format_text("  {}: {}\n", profile->file, profile->machine);
+        text += profile->note.empty() ? "" : format_text("  note: {}\n", profile->note);
+        for (const auto& [value, use, why] : profile->values) {
+            text += format_text("  {}={}  [{}: {}]\n", value.name, value.value, name_of(use), why);
+            const std::string from = value.source.empty() ? "" : format_text("({})", value.source);
+            const std::string reason = value.why + (value.why.empty() || from.empty() ? "" : " ") + from;
+            text += reason.empty() ? "" : format_text("      {}\n", reason);
+        }
+    }
+    for (const auto& fault : node.facts.fabric_profile_faults) {
         for (const auto line : split(fault, '\n')) {
             text += format_text("  {}\n", line);
         }
     }
-    return text;
+    return text.empty() ? "" : "\nfabric profile\n" + text;
 }
 
 /// Returns the places of this node's ranks; `topo` shows the machine itself.
@@ -399,11 +393,7 @@ std::string explain_text(const NodePlan& node, const std::string& host) {
     text += "\nGPUs\n" + gpus_text(fabric);
     text += "\ninterfaces\n" + netdevs_text(fabric);
     text += "\ndecisions\n" + decisions_text(node);
-    if (const auto profile =
-            fabric_profile_text(node.plan.fabric_profile) + faults_text(node.facts.fabric_profile_faults);
-        !profile.empty()) {
-        text += "\nfabric profile\n" + profile;
-    }
+    text += fabric_profile_text(node);
     text += placement_text(node);
     text += "\nvariables\n" + variables_text(node.variables);
     text += "\nwarnings\n" + lines_text(node.plan.warnings);
