@@ -51,7 +51,7 @@ public:
     static std::optional<ChildText> start(const std::function<std::string()>& work, std::span<const int> keep,
                                           Inherit inherit);
 
-    /// Returns true once the child has said all, or has ended: finish() then needs no later deadline than now.
+    /// Returns true once the child has said all, or has ended: finish() then waits 0.1 s at most.
     [[nodiscard]] bool has_said_all() const;
 
     /// Returns the text, or nullopt when the child failed or did not end before `deadline`; then it is killed. A child

@@ -120,7 +120,7 @@ constexpr std::array attributes = {
     Attribute{.of_port = [](const auto& port) { return port.mtu > 0 ? format_text("MTU {}", port.mtu) : ""; }},
     Attribute{.of_port = gid_kind_of},
     Attribute{.of_node = [](const auto& report) { return format_text("{}={}", failover_variable, report.failover); },
-              .then = ": give all nodes the same failover and nccl.conf"},
+              .then = ": give all nodes the same failover and NCCL's files"},
     Attribute{.of_node = [](const auto& report) { return format_count(report.gpus, "GPU"); }, .fault = false},
     Attribute{.of_node = memlock_of},
     Attribute{.of_node = [](const auto& report) { return report.fabric_profile; },
@@ -270,8 +270,9 @@ std::vector<std::string_view> not_agreed(const Settings& settings) {
         lines.emplace_back("order=topology: Slurm's stays: the nodes have not agreed");
     }
     if (settings.fabric_profile && is_of_interest(settings, "fabric_profile")) {
-        lines.emplace_back("fabric_profile=on sets nothing: the nodes have not agreed, and values that differ between "
-                           "them do harm: give exchange=on, or leave it out");
+        lines.emplace_back(settings.exchange ? "fabric_profile=on sets nothing: the nodes have not agreed"
+                                             : "fabric_profile=on sets nothing without exchange=on: values that differ "
+                                               "between nodes do harm");
     }
     return lines;
 }

@@ -185,8 +185,8 @@ void inspect_fabric_profile(const SysRoot& root, NodeFacts& facts, const Setting
     const auto missing = call(look, timeout, std::array{root.descriptor()});
     if (!missing) {
         facts.fabric_profile_faults.push_back(facts.fabric_profile->profile.file +
-                                              ": the files that it names count as absent: their file system did not "
-                                              "answer in time; put them on a local disk");
+                                              ": the files that it names count as absent: they could not be looked "
+                                              "for in time; put them on a local disk");
     }
     for (auto& value : values) {
         value.absent = names_file(value) && (!missing || contains(missing->paths, value.value));

@@ -65,12 +65,6 @@ void judge_gids(const NodeFacts& facts, const FabricChoice& fabric, MessageGroup
     }
 }
 
-/// Returns the port of an entry NAME[:PORT[:RAIL[:PLANE]]]: "" of "mlx5_1::0"; nullopt of "mlx5_1".
-std::optional<std::string_view> port_field(std::string_view entry) {
-    const auto fields = split_once(entry, ':').value;
-    return fields ? std::optional(split_once(*fields, ':').key) : std::nullopt;
-}
-
 void judge_hcas(const NodeFacts& facts, const FabricChoice& fabric, MessageGroups& sentences) {
     const auto text = nccl_override(facts, hca_variable);
     if (!text || text->empty() || fabric.ports.empty() || fabric.is_efa()) {
@@ -94,13 +88,6 @@ void judge_hcas(const NodeFacts& facts, const FabricChoice& fabric, MessageGroup
         sentences.add("none", "",
                       format_text("{} is set, and names no ACTIVE port of this node: NCCL uses sockets; unset it",
                                   as_set(facts, hca_variable)));
-    }
-    if (std::ranges::any_of(split(*text, ','), [](std::string_view entry) { return port_field(entry) == ""; })) {
-        sentences.add(
-            "port", "",
-            format_text("{} is set, and leaves a port empty: NCCL 2.30.4 and older look for port 0 there; give "
-                        "its number",
-                        as_set(facts, hca_variable)));
     }
 }
 
@@ -155,15 +142,6 @@ std::optional<std::string> nccl_override(const NodeFacts& facts, std::string_vie
     }
     const auto found = facts.nccl_conf.find(name);
     return found == facts.nccl_conf.end() ? std::nullopt : std::optional(found->second.value);
-}
-
-std::optional<long> nccl_number(const std::optional<std::string>& text) {
-    if (!text || text->empty()) {
-        return std::nullopt;
-    }
-    const auto number = trim(*text);
-    const auto end = number.find_first_not_of("0123456789", number.starts_with('-') ? 1 : 0);
-    return parse_number<long>(number.substr(0, end)).value_or(0);
 }
 
 std::optional<std::string_view> gid_override(const NodeFacts& facts) {
@@ -238,8 +216,8 @@ bool nccl_list_matches(std::string_view list, std::string_view name, std::option
     bool is_empty = true;
     bool is_listed = false;
     for (const auto entry : split(list, ',')) {
-        const auto entry_name = split_once(entry, ':').key;
-        const auto entry_port = port_field(entry).value_or("");
+        const auto [entry_name, fields] = split_once(entry, ':');
+        const auto entry_port = split_once(fields.value_or(""), ':').key;
         const bool same_name = exact ? name == entry_name : name.starts_with(entry_name);
         const bool same_port = !port || entry_port.empty() || *port == leading_number(entry_port);
         is_empty = is_empty && entry_name.empty();

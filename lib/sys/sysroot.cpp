@@ -210,11 +210,13 @@ Result<std::string> SysRoot::read(std::string_view path, std::size_t limit) cons
 
 Result<std::string> SysRoot::read_whole(std::string_view path, std::size_t most) const {
     return open_below(path, read_flags).and_then([&](const UniqueFd& fd) -> Result<std::string> {
-        struct stat status {};
-        if (::fstat(fd.get(), &status) == 0 && std::cmp_greater(status.st_size, most)) {
+        struct stat status {}; // the text has no trailing blanks any more
+        const bool is_large = ::fstat(fd.get(), &status) == 0 && std::cmp_greater(status.st_size, most);
+        auto text = is_large ? std::string() : read_all(fd.get(), path, most + 1, ShortRead::SaysNothing);
+        if (is_large || (text && text->size() > most)) {
             return fail(format_text("{}: has more than {} bytes", path, most), EFBIG);
         }
-        return read_all(fd.get(), path, most, ShortRead::SaysNothing);
+        return text;
     });
 }
 

@@ -140,12 +140,11 @@ void add_links(const LinkFunctions& nvml, NvmlDevice device, const std::string& 
 }
 
 void add_fabric(const FabricFunctions& nvml, NvmlDevice device, const std::string& pci, GpuFabrics& found) {
+    constexpr int not_supported = 3; // NVML_ERROR_NOT_SUPPORTED: this GPU has no fabric
     FabricFunctions::Info info;
-    if (nvml.get_fabric(device, &info) != 0) {
-        return;
-    }
-    found.has_answered = true;
-    if (info.state == 0 || info.state > static_cast<unsigned>(GpuFabric::State::Joined)) {
+    const int error = nvml.get_fabric(device, &info);
+    found.has_answered = found.has_answered || error == 0 || error == not_supported;
+    if (error != 0 || info.state == 0 || info.state > static_cast<unsigned>(GpuFabric::State::Joined)) {
         return;
     }
     std::string domain;

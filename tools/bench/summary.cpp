@@ -201,7 +201,12 @@ private:
         }
         const auto& verdict = *b_->verdict;
         const auto rdma = static_cast<double>(verdict.rdma.most());
-        return std::ranges::all_of(verdict.nodes, [](const auto& node) { return node.evidence.may_use_nvlink; }) &&
+        const auto only_nvlink_hides = [](const NodeVerdict& node) {
+            const auto& evidence = node.evidence;
+            return evidence.may_use_nvlink && evidence.exclusive && evidence.problem.empty() &&
+                   evidence.qps.others.empty();
+        };
+        return verdict.unresponsive.empty() && std::ranges::all_of(verdict.nodes, only_nvlink_hides) &&
                verdict.sockets.most() >= enough_to_judge &&
                rdma < not_used_share * static_cast<double>(verdict.sockets.most());
     }

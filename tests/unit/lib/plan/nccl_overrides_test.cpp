@@ -112,11 +112,9 @@ TEST(UsersNccl, PortsThatCannotBeUsedOrHadBetterNotBe) {
                     "sockets; unset it"});
 }
 
-TEST(UsersNccl, ARailWithoutAPort) {
+TEST(UsersNccl, RailsAndPlanes) {
     EXPECT_EQ(warnings_with("NCCL_IB_HCA", "=mlx5_0:1:0,mlx5_1:1::1"), Texts{});
-    EXPECT_EQ(warnings_with("NCCL_IB_HCA", "=mlx5_0:1:0,mlx5_1::1"),
-              Texts{"NCCL_IB_HCA==mlx5_0:1:0,mlx5_1::1 is set, and leaves a port empty: NCCL 2.30.4 and older look "
-                    "for port 0 there; give its number"});
+    EXPECT_EQ(warnings_with("NCCL_IB_HCA", "=mlx5_0:1:0,mlx5_1::1"), Texts{});
 }
 
 TEST(UsersNccl, OnEfaOnlyWhatKeepsThePluginAway) {
