@@ -89,7 +89,7 @@ TEST_F(TreeCopy, OfTheSitesProfilesAllLines) {
     const std::string folder(fabric_profiles_directory);
     const std::string profile = "gpus = 8\nNCCL_IB_TC = 41";
     from_.file(folder + "/a.conf", profile + "\n").file("/srv/b", profile + "\n").link(folder + "/b.conf", "/srv/b");
-    from_.file("/root/key", "secret\nNCCL_A=1\n").link(folder + "/c.conf", "/root/key");
+    from_.file("/srv/key", "secret\nNCCL_A=1\n").link(folder + "/c.conf", "/srv/key");
     from_.file(folder + ".old/d.conf", profile + "\n");
     for (const auto* const name : {"/a.conf", "/b.conf", "/c.conf", ".old/d.conf"}) {
         EXPECT_TRUE(source().read(folder + name)) << name;
