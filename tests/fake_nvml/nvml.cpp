@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // A part of NVML's interface (nvml.h of CUDA 12.4) over fixed values: two GPUs with NVLinks to each other, two at
-// NVSwitches, of which one is in a fabric of several nodes, one that hangs, and one of whose fabric nothing is known.
+// NVSwitches, of which one is in a fabric of several nodes, one that hangs, one of whose fabric nothing is known, and
+// one that can have none.
 #include <array>
 #include <cstddef>
 #include <cstring>
@@ -11,6 +12,7 @@ namespace {
 
 constexpr int success = 0;
 constexpr int invalid_argument = 2;
+constexpr int not_supported = 3;
 constexpr int not_found = 6;
 constexpr int unknown = 999;
 constexpr int version_mismatch = 25;
@@ -28,12 +30,13 @@ struct Device {
     std::array<Link, 4> links;
 };
 
-constexpr std::array<Device, 5> devices = {{
+constexpr std::array<Device, 6> devices = {{
     {"0000:1b:00.0", {{{1, PeerGpu, 0x43}, {1, PeerGpu, 0x43}, {0, PeerGpu, 0x43}, {1, PeerCpu, 0}}}},
     {"0000:43:00.0", {{{1, PeerGpu, 0x1b}, {1, PeerGpu, 0x1b}, {0, PeerGpu, 0x1b}, {1, PeerCpu, 0}}}},
     {"0000:52:00.0", {{{1, PeerSwitch, 0}, {1, PeerSwitch, 0}, {1, PeerSwitch, 0}, {1, PeerSwitch, 0}}}},
     {"0000:9d:00.0", {{{1, PeerSwitch, 0}, {1, PeerSwitch, 0}, {1, PeerSwitch, 0}, {0, PeerSwitch, 0}}}},
     {"0000:c1:00.0", {}},
+    {"0000:c2:00.0", {}},
 }};
 constexpr std::string_view hanging = "0000:ff:00.0";
 
@@ -109,6 +112,9 @@ int nvmlDeviceGetGpuFabricInfoV(void* device, void* info) {
     }
     if (static_cast<const Device*>(device)->address == "0000:c1:00.0") {
         return unknown;
+    }
+    if (static_cast<const Device*>(device)->address == "0000:c2:00.0") {
+        return not_supported;
     }
     const bool is_beyond = static_cast<const Device*>(device)->address == "0000:9d:00.0";
     const bool has_switch = static_cast<const Device*>(device)->links.front().peer == PeerSwitch;

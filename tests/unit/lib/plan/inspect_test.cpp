@@ -104,6 +104,23 @@ TEST(Inspect, TheFilesOfAFabricProfileAreLookedFor) {
     }
 }
 
+/// Lets this process open one descriptor at a time while it lives.
+class OneMoreDescriptor {
+public:
+    explicit OneMoreDescriptor(int any) {
+        EXPECT_EQ(::getrlimit(RLIMIT_NOFILE, &usual_), 0);
+        const int next = UniqueFd(::dup(any)).get();
+        const rlimit one_more{static_cast<rlim_t>(next) + 1, usual_.rlim_max};
+        EXPECT_EQ(::setrlimit(RLIMIT_NOFILE, &one_more), 0);
+    }
+    ~OneMoreDescriptor() { EXPECT_EQ(::setrlimit(RLIMIT_NOFILE, &usual_), 0); }
+    OneMoreDescriptor(const OneMoreDescriptor&) = delete;
+    OneMoreDescriptor& operator=(const OneMoreDescriptor&) = delete;
+
+private:
+    rlimit usual_{};
+};
+
 /// As it is where their file system hangs: here, for want of a descriptor for the pipe to the process that looks.
 TEST(Inspect, ThatTheFilesOfAFabricProfileCannotBeLookedForIsSaid) {
     Machine machine;
@@ -111,13 +128,10 @@ TEST(Inspect, ThatTheFilesOfAFabricProfileCannotBeLookedForIsSaid) {
     const auto root = machine.tree().root();
     NodeFacts facts;
     inspect_files(root, facts, without_limit);
-    rlimit usual{};
-    ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &usual), 0);
-    const int next = UniqueFd(::dup(root.descriptor())).get();
-    const rlimit one_more{static_cast<rlim_t>(next) + 1, usual.rlim_max};
-    ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &one_more), 0);
-    inspect_fabric_profile(root, facts, settings_of("fabric_profile"), 60s);
-    ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &usual), 0);
+    {
+        const OneMoreDescriptor limit(root.descriptor());
+        inspect_fabric_profile(root, facts, settings_of("fabric_profile"), 60s);
+    }
     ASSERT_TRUE(facts.fabric_profile);
     EXPECT_TRUE(facts.fabric_profile->profile.values[0].absent);
     EXPECT_FALSE(facts.fabric_profile->profile.values[2].absent) << "names no file";

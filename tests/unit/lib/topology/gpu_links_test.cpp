@@ -159,6 +159,7 @@ TEST_F(NvLinks, MayCrossNodesUnlessNvmlSaysThatThereIsNoClique) {
     EXPECT_TRUE(may_cross({nvidia_gpu("0000:01:00.0")})) << "NVML does not know it";
     EXPECT_TRUE(may_cross({nvidia_gpu("0000:c1:00.0")})) << "NVML does not know of its fabric";
     EXPECT_FALSE(may_cross({nvidia_gpu("0000:c1:00.0"), nvidia_gpu("0000:52:00.0")})) << "it knows of one";
+    EXPECT_FALSE(may_cross({nvidia_gpu("0000:c2:00.0")})) << "it has no fabric";
     EXPECT_TRUE(may_cross({nvidia_gpu("0000:ff:00.0")}, 50ms)) << "it does not answer";
 }
 
