@@ -306,7 +306,7 @@ ExchangeOutcome agree(std::span<const NodeReport> reports, std::span<const HeadC
     outcome.findings = std::move(verdict.findings);
     append(outcome.findings, find_differences(reports));
     const auto isolated = find_isolated_ports(reports, outcome.findings);
-    append(outcome.findings, find_crossed_rails(reports));
+    append(outcome.findings, find_crossed_rails(networks_of(reports)));
 
     Agreement common{.head_node = reports.front().node,
                      .head = std::nullopt,

@@ -54,11 +54,19 @@ std::vector<Finding> find_differences(std::span<const NodeReport> reports);
 std::vector<std::vector<std::string>> find_isolated_ports(std::span<const NodeReport> reports,
                                                           std::vector<Finding>& findings);
 
+/// A node's ports in use, in the order of the HCAs' PCI addresses.
+struct NodeNetworks {
+    std::string node;
+    std::vector<std::string> ports;    ///< "mlx5_1:1"
+    std::vector<std::string> networks; ///< of each port's address, "10.1.0.0/16"; empty: it has none
+};
+std::vector<NodeNetworks> networks_of(std::span<const NodeReport> reports);
+
 /// Names the nodes whose ports are in the same networks as those of others, but in another order: NCCL prefers to
 /// connect HCAs with the same number (NCCL_CROSS_NIC), which are then in different networks. The usual order is that of
 /// most nodes, or of the first one of two; without one, all these nodes are named. A node that lacks some networks of
 /// more nodes is compared with those, by the others. Leaves out nodes with a port that has no network.
-std::vector<Finding> find_crossed_rails(std::span<const NodeReport> reports);
+std::vector<Finding> find_crossed_rails(std::span<const NodeNetworks> nodes);
 
 /// Returns the layout for all nodes: rank, unless a node has another one; then the first such node's.
 Layout common_layout(std::span<const NodeReport> reports);

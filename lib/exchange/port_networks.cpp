@@ -22,27 +22,19 @@ bool is_point_to_point(const IpPrefix& network) {
     return network.length() >= (network.address().is_ipv4() ? 31U : 127U);
 }
 
-/// Returns the network of each port, in the order of the ports: "10.1.0.0/16". Returns none if a port has no network.
-std::vector<std::string> networks_of(const NodeReport& report) {
-    std::vector<std::string> networks;
-    for (const auto& port : report.ports) {
-        const auto network = network_of(port);
-        if (!network) {
-            return {};
-        }
-        networks.push_back(network->text());
-    }
-    return networks;
+/// Returns the networks of its ports, in their order; none if a port has no network.
+std::vector<std::string> networks_if_all(const NodeNetworks& node) {
+    return contains(node.networks, std::string()) ? std::vector<std::string>() : node.networks;
 }
 
 /// Returns the ports whose networks are others than `usual`, by position: "mlx5_2:1 in 10.3.0.0/16, mlx5_3:1 in ...".
-std::string moved_ports(const NodeReport& report, const std::vector<std::string>& networks,
+std::string moved_ports(const std::vector<std::string>& ports, const std::vector<std::string>& networks,
                         const std::vector<std::string>& usual) {
     constexpr std::size_t most_named = 4;
     std::vector<std::string> moved;
     for (std::size_t i = 0; i < networks.size(); ++i) {
         if (networks[i] != usual[i]) {
-            moved.push_back(format_text("{} in {}", port_name(report.ports[i].hca, report.ports[i].port), networks[i]));
+            moved.push_back(format_text("{} in {}", ports[i], networks[i]));
         }
     }
     return joined_some(moved, most_named);
@@ -70,15 +62,15 @@ struct UsualOrder {
 };
 
 /// Names the nodes whose order is another one.
-std::vector<Finding> name_others(std::span<const NodeReport> reports, const NodesByOrder& nodes_by_order,
+std::vector<Finding> name_others(std::span<const NodeNetworks> all, const NodesByOrder& nodes_by_order,
                                  const UsualOrder& usual) {
     std::map<std::string, std::vector<std::string>> nodes_by_text;
     for (const auto& [order, nodes] : nodes_by_order) {
         for (const auto i : order == usual.order ? std::vector<std::size_t>() : nodes) {
-            nodes_by_text[moved_ports(reports[i], order, usual.order)].push_back(reports[i].node);
+            nodes_by_text[moved_ports(all[i].ports, order, usual.order)].push_back(all[i].node);
         }
     }
-    const auto others = usual.nodes->size() == 1 ? reports[usual.nodes->front()].node + " has"
+    const auto others = usual.nodes->size() == 1 ? all[usual.nodes->front()].node + " has"
                                                  : format_count(usual.nodes->size(), "node") + " have";
     return mapped(nodes_by_text, [&others](const auto& entry) {
         return Finding{entry.second,
@@ -87,17 +79,17 @@ std::vector<Finding> name_others(std::span<const NodeReport> reports, const Node
 }
 
 /// Names the nodes whose order is not that of most; all if there is no such order.
-std::vector<Finding> compare_orders(std::span<const NodeReport> reports, const NodesByOrder& nodes_by_order) {
+std::vector<Finding> compare_orders(std::span<const NodeNetworks> all, const NodesByOrder& nodes_by_order) {
     const auto& [usual, usual_nodes] = *most_common(nodes_by_order);
     const auto count = count_nodes(nodes_by_order);
     if (2 * usual_nodes.size() > count || count <= 2) {
-        return name_others(reports, nodes_by_order, {usual, &usual_nodes});
+        return name_others(all, nodes_by_order, {usual, &usual_nodes});
     }
-    std::vector<std::string> all;
+    std::vector<std::string> names;
     for (const auto& [order, nodes] : nodes_by_order) {
-        append(all, mapped(nodes, [&reports](std::size_t i) { return reports[i].node; }));
+        append(names, mapped(nodes, [&all](std::size_t i) { return all[i].node; }));
     }
-    return {{std::move(all),
+    return {{std::move(names),
              format_text("their HCAs are in the same networks, in {} orders, {}", nodes_by_order.size(), crossing),
              false}};
 }
@@ -186,12 +178,24 @@ std::vector<std::vector<std::string>> find_isolated_ports(std::span<const NodeRe
     return isolated;
 }
 
-std::vector<Finding> find_crossed_rails(std::span<const NodeReport> reports) {
+std::vector<NodeNetworks> networks_of(std::span<const NodeReport> reports) {
+    return mapped(reports, [](const NodeReport& report) {
+        NodeNetworks node{report.node, {}, {}};
+        for (const auto& port : report.ports) {
+            const auto network = network_of(port);
+            node.ports.push_back(port_name(port.hca, port.port));
+            node.networks.push_back(network ? network->text() : "");
+        }
+        return node;
+    });
+}
+
+std::vector<Finding> find_crossed_rails(std::span<const NodeNetworks> nodes) {
     ByNetworks by_networks;
-    std::set<std::string_view> seen; // a node in two components of a heterogeneous step reports twice
-    for (std::size_t i = 0; i < reports.size(); ++i) {
-        if (seen.insert(reports[i].node).second) {
-            auto networks = networks_of(reports[i]);
+    std::set<std::string_view> seen; // a node in two components of a heterogeneous step is there twice
+    for (std::size_t i = 0; i < nodes.size(); ++i) {
+        if (seen.insert(nodes[i].node).second) {
+            auto networks = networks_if_all(nodes[i]);
             auto sorted = networks;
             std::ranges::sort(sorted);
             by_networks[std::move(sorted)][std::move(networks)].push_back(i);
@@ -201,9 +205,9 @@ std::vector<Finding> find_crossed_rails(std::span<const NodeReport> reports) {
     std::vector<Finding> findings;
     for (const auto& [networks, nodes_by_order] : by_networks) {
         if (const auto usual = order_among_more(shared, networks, count_nodes(nodes_by_order))) {
-            append(findings, name_others(reports, nodes_by_order, *usual));
+            append(findings, name_others(nodes, nodes_by_order, *usual));
         } else if (nodes_by_order.size() > 1) {
-            append(findings, compare_orders(reports, nodes_by_order));
+            append(findings, compare_orders(nodes, nodes_by_order));
         }
     }
     return findings;

@@ -45,7 +45,7 @@ void check_bench(const Json& json) {
 void check_pairs(const Json& json) {
     if (const auto node = measure::parse_node(json)) {
         for (const auto& rail : node->rails) {
-            for (const auto& text : {rail.hca, rail.gid, rail.netdev, rail.address, rail.local_cpus}) {
+            for (const auto& text : {rail.hca, rail.gid, rail.netdev, rail.network, rail.address, rail.local_cpus}) {
                 fuzz::require_plain(text);
             }
         }

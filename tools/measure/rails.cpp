@@ -3,6 +3,7 @@
 
 #include "lib/base/format.h"
 #include "lib/base/lists.h"
+#include "lib/exchange/agreement.h"
 #include "lib/traffic/traffic.h"
 
 #include <algorithm>
@@ -33,6 +34,15 @@ std::string address_of(const Netdev& netdev, const Gid* gid) {
     return first == netdev.addresses.end() ? "" : first->address.text();
 }
 
+/// Returns the network of the address that the GID was made from; empty if there is none.
+std::string network_of_gid(const Netdev* netdev, const Gid* gid) {
+    const auto* const own = netdev == nullptr || gid == nullptr
+                                ? nullptr
+                                : find_by(netdev->addresses, &InterfaceAddress::address, gid->value);
+    const auto network = own == nullptr ? std::nullopt : network_of(*own);
+    return network ? network->text() : "";
+}
+
 PairRail rail_of(const Fabric& fabric, const Hca& hca, const Port& port, const PortChoice& choice) {
     const unsigned index = choice.gid_index.value_or(0);
     const Gid* const used = find_by(port.gids, &Gid::index, index);
@@ -46,6 +56,7 @@ PairRail rail_of(const Fabric& fabric, const Hca& hca, const Port& port, const P
             .rate_gbps = port.believable_rate_gbps(),
             .netdev = name,
             .netdev_mtu = netdev == nullptr ? 0 : netdev->mtu,
+            .network = network_of_gid(netdev, used),
             .address = netdev == nullptr ? "" : address_of(*netdev, used),
             .numa_node = hca.numa_node,
             .local_cpus = hca.local_cpus.list(),

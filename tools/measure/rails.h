@@ -23,6 +23,7 @@ void fields(auto& f, Is<PairRail> auto& rail) {
     f("rate_gbps", rail.rate_gbps);
     f("netdev", rail.netdev);
     f("netdev_mtu", rail.netdev_mtu);
+    f("network", rail.network);
     f("address", rail.address);
     f("numa_node", rail.numa_node);
     f("local_cpus", rail.local_cpus, longest_cpu_list);

@@ -4,6 +4,7 @@
 #include "lib/base/format.h"
 #include "lib/base/lists.h"
 #include "lib/base/text.h"
+#include "lib/exchange/agreement.h"
 #include "tools/pairs/judging.h"
 #include "tools/pairs/output.h"
 
@@ -233,6 +234,18 @@ void note_cliques(Judging& judging) {
     judging.verdict.notes.push_back(std::move(text));
 }
 
+/// Notes nodes whose rail i is in the network of another rail of the others, as srun does of a step.
+void note_crossed_rails(Judging& judging) {
+    std::vector<NodeNetworks> nodes;
+    for (const auto& node : judging.report.nodes) {
+        if (node.problem.empty()) {
+            nodes.push_back({node.name, mapped(node.rails, measure::rail_name),
+                             mapped(node.rails, [](const PairRail& rail) { return rail.network; })});
+        }
+    }
+    append(judging.verdict.notes, mapped(find_crossed_rails(nodes), &Finding::line));
+}
+
 int exit_code_of(const Verdict& verdict) {
     int code = 0;
     for (const Fault& fault : verdict.faults) {
@@ -287,6 +300,7 @@ Verdict judge(const Report& report, const JudgeRules& rules) {
     });
     note_measured(judging, nodes);
     note_miscounted(judging);
+    note_crossed_rails(judging);
     note_cliques(judging);
     judging.verdict.exit_code = exit_code_of(judging.verdict);
     return std::move(judging.verdict);

@@ -27,6 +27,7 @@ static void fields(auto& f, Row<PairRail> /*row*/) {
       [](const PairRail& r) { return r.rate_gbps > 0 ? std::optional(r.rate_gbps) : std::nullopt; });
     f("netdev", "of the port; empty: none", &PairRail::netdev);
     f("netdev_mtu", "bytes; 0: no netdev", &PairRail::netdev_mtu);
+    f("network", "of the GID's address; empty: none", &PairRail::network);
     f("address", "an IP address of the netdev, for TCP; empty: none", &PairRail::address);
     f("numa_node", "null: not known", &PairRail::numa_node);
     f("software", "Soft-RoCE or siw: what is measured is the CPU", &PairRail::software);

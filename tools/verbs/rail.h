@@ -20,6 +20,7 @@ struct PairRail {
     double rate_gbps = 0;   ///< of the link; 0: unknown
     std::string netdev;     ///< of the port; may be empty on InfiniBand
     unsigned netdev_mtu = 0;
+    std::string network;          ///< of the GID's address, "10.77.0.0/16"; empty: none
     std::string address;          ///< an IP address of the netdev, for TCP between the same ports; empty: none
     std::optional<int> numa_node; ///< absent: unknown
     std::string local_cpus;       ///< "0-31"; empty: unknown

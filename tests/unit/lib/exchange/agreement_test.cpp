@@ -429,16 +429,20 @@ TEST(ExchangeLonelyPorts, NotOneOfOneNodeOrWithoutAnAddress) {
 
 // --- Rails that are crossed ---
 
+std::vector<Finding> crossed_rails(std::span<const NodeReport> reports) {
+    return find_crossed_rails(networks_of(reports));
+}
+
 void swap_rails(NodeReport& report) {
     std::swap(report.ports[0].address, report.ports[1].address);
 }
 
 TEST(ExchangeCrossedRails, OfTheFewerNodes) {
     auto reports = fabric_reports(5);
-    EXPECT_EQ(lines(find_crossed_rails(reports)), Texts());
+    EXPECT_EQ(lines(crossed_rails(reports)), Texts());
     swap_rails(reports[0]);
     swap_rails(reports[3]);
-    const auto findings = find_crossed_rails(reports);
+    const auto findings = crossed_rails(reports);
     EXPECT_EQ(
         lines(findings),
         (Texts{"n[01,04]: mlx5_0:1 in 10.2.0.0/24, mlx5_1:1 in 10.1.0.0/24; 3 nodes have these networks in another "
@@ -450,14 +454,14 @@ TEST(ExchangeCrossedRails, WithoutAnOrderOfMostNodes) {
     auto two = fabric_reports(2);
     swap_rails(two[0]);
     EXPECT_EQ(
-        lines(find_crossed_rails(two)),
+        lines(crossed_rails(two)),
         (Texts{"n02: mlx5_0:1 in 10.1.0.0/24, mlx5_1:1 in 10.2.0.0/24; n01 has these networks in another order, so "
                "NCCL may connect HCAs of different rails: are cables or addresses swapped?"}));
     auto four = fabric_reports(4);
     swap_rails(four[0]);
     swap_rails(four[2]);
     EXPECT_EQ(
-        lines(find_crossed_rails(four)),
+        lines(crossed_rails(four)),
         (Texts{"n[01-04]: their HCAs are in the same networks, in 2 orders, so NCCL may connect HCAs of different "
                "rails: are cables or addresses swapped?"}));
 }
@@ -468,26 +472,26 @@ TEST(ExchangeCrossedRails, OfANodeThatLacksARail) {
         report.ports.push_back(roce_port("mlx5_2", ip("10.3.0.1", 24)));
     }
     reports[2].ports.erase(reports[2].ports.begin());
-    EXPECT_EQ(lines(find_crossed_rails(reports)), Texts()) << "in the order of the others";
+    EXPECT_EQ(lines(crossed_rails(reports)), Texts()) << "in the order of the others";
     swap_rails(reports[2]);
     EXPECT_EQ(
-        lines(find_crossed_rails(reports)),
+        lines(crossed_rails(reports)),
         (Texts{"n03: mlx5_1:1 in 10.3.0.0/24, mlx5_2:1 in 10.2.0.0/24; 2 nodes have these networks in another order, "
                "so NCCL may connect HCAs of different rails: are cables or addresses swapped?"}));
-    EXPECT_EQ(lines(find_crossed_rails({reports.data() + 1, 2})), Texts()) << "one node tells nothing of another";
+    EXPECT_EQ(lines(crossed_rails({reports.data() + 1, 2})), Texts()) << "one node tells nothing of another";
     for (auto& report : reports) {
         report.ports.back().address = ip("10.1.0.9", 24);
     }
     reports[2].ports.front().address = ip("10.2.0.9", 24);
-    EXPECT_EQ(lines(find_crossed_rails(reports)), Texts()) << "which of two ports in a network is lacking?";
+    EXPECT_EQ(lines(crossed_rails(reports)), Texts()) << "which of two ports in a network is lacking?";
 }
 
 TEST(ExchangeCrossedRails, ANodeInTwoComponentsCountsOnce) {
     auto reports = fabric_reports(3);
     swap_rails(reports[1]);
     reports.push_back(reports[1]);
-    ASSERT_EQ(find_crossed_rails(reports).size(), 1U);
-    EXPECT_EQ(find_crossed_rails(reports).front().nodes, Texts{"n02"});
+    ASSERT_EQ(crossed_rails(reports).size(), 1U);
+    EXPECT_EQ(crossed_rails(reports).front().nodes, Texts{"n02"});
 }
 
 TEST(ExchangeCrossedRails, ManyPortsAreCounted) {
@@ -500,7 +504,7 @@ TEST(ExchangeCrossedRails, ManyPortsAreCounted) {
                 roce_port("mlx5_" + std::to_string(rail), ip("10." + std::to_string(network) + ".0.1", 16)));
         }
     }
-    EXPECT_TRUE(find_crossed_rails(reports).front().text.starts_with(
+    EXPECT_TRUE(crossed_rails(reports).front().text.starts_with(
         "mlx5_0:1 in 10.1.0.0/16, mlx5_1:1 in 10.2.0.0/16, mlx5_2:1 in 10.3.0.0/16, mlx5_3:1 in 10.4.0.0/16 and 2 "
         "more; n01 has"));
 }
@@ -512,10 +516,10 @@ TEST(ExchangeCrossedRails, AmongTheNodesOfTheSameNetworks) {
         reports[i].ports[0].address = ip("10.3.0." + std::to_string(i), 24);
         reports[i].ports[1].address = ip("10.4.0." + std::to_string(i), 24);
     }
-    EXPECT_EQ(lines(find_crossed_rails(reports)), Texts());
+    EXPECT_EQ(lines(crossed_rails(reports)), Texts());
     swap_rails(reports[5]);
-    ASSERT_EQ(find_crossed_rails(reports).size(), 1U);
-    EXPECT_TRUE(lines(find_crossed_rails(reports)).front().starts_with("n06: mlx5_0:1 in 10.4.0.0/24"));
+    ASSERT_EQ(crossed_rails(reports).size(), 1U);
+    EXPECT_TRUE(lines(crossed_rails(reports)).front().starts_with("n06: mlx5_0:1 in 10.4.0.0/24"));
 }
 
 // A pair is compared with few others only: comparing all with all takes srun seconds.
@@ -527,20 +531,20 @@ TEST(ExchangeCrossedRails, Of5000PairsWithANetworkOfTheirOwn) {
         reports.push_back(plain_report(i));
         reports.back().ports = {roce_port("mlx5_0", ip(own, 24)), roce_port("mlx5_1", ip("10.200.0.1", 16))};
     }
-    EXPECT_EQ(lines(find_crossed_rails(reports)), Texts());
+    EXPECT_EQ(lines(crossed_rails(reports)), Texts());
     swap_rails(reports[9'999]);
-    ASSERT_EQ(find_crossed_rails(reports).size(), 1U);
-    EXPECT_EQ(find_crossed_rails(reports).front().nodes, Texts{reports[9'999].node});
+    ASSERT_EQ(crossed_rails(reports).size(), 1U);
+    EXPECT_EQ(crossed_rails(reports).front().nodes, Texts{reports[9'999].node});
 }
 
 TEST(ExchangeCrossedRails, NotWithoutNetworksNorWithOtherNames) {
     auto reports = fabric_reports(3);
     reports[1].ports[0].hca = "mlx5_6"; // numbered by another driver's HCAs
     reports[1].ports[1].hca = "mlx5_7";
-    EXPECT_EQ(lines(find_crossed_rails(reports)), Texts());
+    EXPECT_EQ(lines(crossed_rails(reports)), Texts());
     swap_rails(reports[2]);
     reports[2].ports.push_back({"mlx5_2", 1, LinkLayer::InfiniBand, 400, 0, {}, {}});
-    EXPECT_EQ(lines(find_crossed_rails(reports)), Texts());
+    EXPECT_EQ(lines(crossed_rails(reports)), Texts());
 }
 
 TEST(ExchangeCrossedRails, AreToldBySrun) {

@@ -519,6 +519,22 @@ TEST(PairsJudge, NotesTheCliquesOfNvlink) {
                                      "rdma-nccl check tells why)\n");
 }
 
+TEST(PairsJudge, NotesCrossedRails) {
+    auto report = measured_cluster(4, 2, all_good);
+    for (auto& node : report.nodes) {
+        node.rails[0].network = "10.1.0.0/16";
+        node.rails[1].network = "10.2.0.0/16";
+    }
+    EXPECT_EQ(all_texts(judge(report, {})), "");
+    std::swap(report.nodes[2].rails[0].network, report.nodes[2].rails[1].network);
+    EXPECT_EQ(all_texts(judge(report, {})),
+              "n002: mlx5_0:1 in 10.2.0.0/16, mlx5_1:1 in 10.1.0.0/16; 3 nodes have these networks in another order, "
+              "so NCCL may connect HCAs of different rails: are cables or addresses swapped?\n");
+    EXPECT_EQ(judge(report, {}).exit_code, 0);
+    report.nodes[2].rails[0].network.clear();
+    EXPECT_EQ(all_texts(judge(report, {})), "") << "one has no address";
+}
+
 TEST(PairsJudge, LooksForNoCliqueOfANodeThatTakesNoPart) {
     auto report = idle_cluster(3, 1);
     report.nodes[0].clique = report.nodes[1].clique = "clique 1 of NVLink domain 5a01";

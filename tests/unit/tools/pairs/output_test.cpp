@@ -133,6 +133,7 @@ TEST(PairsNode, HasTheUsedPortsWithTheirAddress) {
     const auto& rail = node.rails[0];
     EXPECT_EQ(rail.gid, "::ffff:25.11.128.2");
     EXPECT_EQ(rail.gid_index, 3U);
+    EXPECT_EQ(rail.network, "25.11.128.0/27") << "the GID's";
     EXPECT_EQ(rail.address, "25.11.128.2");
     EXPECT_EQ(rail.netdev_mtu, 9000U);
     EXPECT_EQ(rail.rate_gbps, 200);
