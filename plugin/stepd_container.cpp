@@ -77,7 +77,7 @@ void settle_fabric_profile(const NodeState& state, const TaskFacts& task, const 
 std::string judge_late_container(const SpankHandle& host) {
     if (!host.has_container_option()) {
         return "PYXIS_CONTAINER_IMAGE or _NAME is set, but the tasks are in no container: pyxis is not loaded, is "
-               "older than 0.21, or is listed after rdma-nccl in plugstack.conf (list it first)";
+               "older than 0.21, or is listed after rdma-nccl in plugstack.conf (list it first, or unset the variable)";
     }
     return "plugstack.conf lists pyxis after rdma-nccl: the container's image replaces variables that rdma-nccl has "
            "set, and what it lacks for RDMA is not said; list pyxis first";
@@ -90,6 +90,7 @@ SettledTask settle_late_container(const NodeState& state, const SpankHandle& hos
     for (auto& variable : variables) {
         if (variable.gives_way) {
             variable.action = VariableAction::Unset;
+            variable.gives_way = false;
             unset = "; until then no value of the fabric profile is set";
         }
     }

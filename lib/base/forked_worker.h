@@ -51,7 +51,8 @@ public:
     static std::optional<ChildText> start(const std::function<std::string()>& work, std::span<const int> keep,
                                           Inherit inherit);
 
-    /// Returns true once the child has said all, or has ended: finish() then waits 0.1 s at most.
+    /// Returns true once the child has said all, or has ended: finish() then waits 0.2 s at most. A
+    /// text longer than a pipe holds (64 KiB, pipe(7)) is said while finish() reads it.
     [[nodiscard]] bool has_said_all() const;
 
     /// Returns the text, or nullopt when the child failed or did not end before `deadline`; then it is killed. A child

@@ -48,9 +48,9 @@ std::optional<Gid> gid_of_nccl(const WatchedStep& step, const PortSource& source
     return gid != nullptr ? std::optional(*gid) : std::nullopt;
 }
 
-/// Returns what has become of the GID that NCCL takes at a port; nullopt if it is there as before, or cannot be read.
-/// The kernel does not reuse an entry while a queue pair has it, so an address that comes back meanwhile gets another
-/// one (GID_TABLE_ENTRY_PENDING_DEL, Linux drivers/infiniband/core/cache.c).
+/// Returns what has become of the GID that NCCL takes at a port; nullopt if its address is there as before, or cannot
+/// be read. The kernel does not reuse an entry while a queue pair has it, so an address that comes back meanwhile gets
+/// another one (GID_TABLE_ENTRY_PENDING_DEL, Linux drivers/infiniband/core/cache.c).
 std::optional<GidChange> read_gid_change(const SysRoot& root, const PortSource& port) {
     if (!port.gid) {
         return std::nullopt;
@@ -140,7 +140,8 @@ StepWatch::StepWatch(const SysRoot& root, TrafficSources sources, StepProcesses 
 void StepWatch::sample(bool has_ended) {
     meter_.add(read_traffic(root_, meter_.sources()));
     if (asked_ && asked_->has_said_all()) {
-        may_use_nvlink_ = may_cross_nodes(asked_->finish(Clock::now()));
+        constexpr std::chrono::seconds to_exit(1); // to close the driver's files
+        may_use_nvlink_ = may_cross_nodes(asked_->finish(Clock::now() + to_exit));
         asked_.reset();
     }
     if (!has_ended) {

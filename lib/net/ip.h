@@ -63,7 +63,7 @@ public:
     [[nodiscard]] const IpAddress& address() const { return address_; }
     [[nodiscard]] std::string text() const { return address_.text() + "/" + std::to_string(length_); }
 
-    friend bool operator==(const IpPrefix&, const IpPrefix&) = default;
+    friend auto operator<=>(const IpPrefix&, const IpPrefix&) = default; ///< by address, then by length
 
 private:
     IpPrefix(const IpAddress& address, unsigned length) : address_(address), length_(length) {}

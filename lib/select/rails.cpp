@@ -7,16 +7,10 @@
 #include <cstddef>
 #include <iterator>
 #include <set>
-#include <utility>
 
 namespace rdma_nccl {
 
-namespace {
-
-using Network = std::pair<IpAddress, unsigned>; // address and length: in this order
-
-/// Returns the network of the port's GID; nullopt on InfiniBand, and for a link to a router alone.
-std::optional<Network> network_of(const Fabric& fabric, const PortChoice& choice) {
+std::optional<IpPrefix> network_of_gid(const Fabric& fabric, const PortChoice& choice) {
     const Port* const port = fabric.find_port(choice.hca, choice.port);
     const auto* const gid =
         port == nullptr || !choice.gid_index ? nullptr : find_by(port->gids, &Gid::index, *choice.gid_index);
@@ -24,14 +18,9 @@ std::optional<Network> network_of(const Fabric& fabric, const PortChoice& choice
     const auto* const own =
         netdev == nullptr ? nullptr : find_by(netdev->addresses, &InterfaceAddress::address, gid->value);
     const unsigned to_router_alone = gid != nullptr && gid->value.is_ipv4() ? 31U : 127U;
-    if (own == nullptr || own->prefix_length >= to_router_alone) {
-        return std::nullopt;
-    }
-    const auto network = IpPrefix::of(own->address, own->prefix_length);
-    return network ? std::optional(Network(network->address(), network->length())) : std::nullopt;
+    return own != nullptr && own->prefix_length < to_router_alone ? IpPrefix::of(own->address, own->prefix_length)
+                                                                  : std::nullopt;
 }
-
-} // namespace
 
 std::vector<const PortChoice*> in_order_of_nccl(const Fabric& fabric, const FabricChoice& choice) {
     auto ports = choice.used();
@@ -53,13 +42,13 @@ Rails rails_of(const Fabric& fabric, const FabricChoice& choice) {
     if (ports.size() < 2) {
         return {};
     }
-    std::vector<Network> of_ports;
+    std::vector<IpPrefix> of_ports;
     for (const auto* const port : ports) {
-        if (const auto network = network_of(fabric, *port)) {
+        if (const auto network = network_of_gid(fabric, *port)) {
             of_ports.push_back(*network);
         }
     }
-    const std::set<Network> networks(of_ports.begin(), of_ports.end());
+    const std::set<IpPrefix> networks(of_ports.begin(), of_ports.end());
     const bool by_network = of_ports.size() == ports.size() && networks.size() > 1;
     Rails rails{{}, by_network ? "by network" : "by PCI address"};
     for (std::size_t i = 0; i < ports.size(); ++i) {

@@ -161,7 +161,7 @@ namespace fs = std::filesystem;
 constexpr std::size_t largest_file = std::size_t{1} << 20;
 constexpr unsigned most_links = 40; // the kernel's limit, path_resolution(7)
 
-/// Keeps only NCCL's lines: configuration of other software may hold private data.
+/// Keeps only NCCL's and RCCL's lines: configuration of other software may hold private data.
 std::string only_nccl_lines(std::string_view text) {
     std::string kept;
     for (const auto line : split(text, '\n')) {
@@ -306,7 +306,7 @@ constexpr std::string_view readme = R"(What `rdma-nccl explain --save` read on a
 
 explain.txt and explain.json are what it said there. topology.xml is hwloc's picture of the machine (lstopo -i). sys/ and proc/ hold the files that it read, and the names beside
 them as empty files; a directory in a file's place stands for a file that could not be read. dev/ tells which device files
-were there. Of NCCL's configuration files only lines of NCCL_ variables are kept. There are host names, network and
+were there. Of NCCL's configuration files only lines of NCCL_ and RCCL_ variables are kept. There are host names, network and
 hardware addresses in it, and the values of the variables named in explain.txt.
 )";
 

@@ -57,8 +57,8 @@ private:
 /// Copies the paths in `log` from `root` to `target`, so that reading them there gives the same results: directories
 /// with their names, links as links, and the content of regular files. What cannot be read becomes an empty directory;
 /// device files become empty files; links below /proc are followed instead. Files outside /sys and /proc, but for the
-/// site's fabric profiles that have no fault, keep only their lines with NCCL_ variables. Returns the number of files
-/// with content.
+/// site's fabric profiles that have no fault, keep only their lines with NCCL_ and RCCL_ variables. Returns the number
+/// of files with content.
 Result<std::size_t> copy_accessed(const SysRoot& root, const AccessLog& log, const ConfinedDir& target);
 
 /// Writes below `directory`, which must be empty or not exist: sys/, proc/, etc/ and dev/ with what was read, as

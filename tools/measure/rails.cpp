@@ -3,7 +3,7 @@
 
 #include "lib/base/format.h"
 #include "lib/base/lists.h"
-#include "lib/exchange/agreement.h"
+#include "lib/select/rails.h"
 #include "lib/traffic/traffic.h"
 
 #include <algorithm>
@@ -34,20 +34,12 @@ std::string address_of(const Netdev& netdev, const Gid* gid) {
     return first == netdev.addresses.end() ? "" : first->address.text();
 }
 
-/// Returns the network of the address that the GID was made from; empty if there is none.
-std::string network_of_gid(const Netdev* netdev, const Gid* gid) {
-    const auto* const own = netdev == nullptr || gid == nullptr
-                                ? nullptr
-                                : find_by(netdev->addresses, &InterfaceAddress::address, gid->value);
-    const auto network = own == nullptr ? std::nullopt : network_of(*own);
-    return network ? network->text() : "";
-}
-
 PairRail rail_of(const Fabric& fabric, const Hca& hca, const Port& port, const PortChoice& choice) {
     const unsigned index = choice.gid_index.value_or(0);
     const Gid* const used = find_by(port.gids, &Gid::index, index);
     const auto name = netdev_of(fabric, hca, port, used);
     const Netdev* const netdev = fabric.find_netdev(name);
+    const auto network = network_of_gid(fabric, choice);
     return {.hca = hca.name,
             .port = port.number,
             .ethernet = port.link_layer == LinkLayer::Ethernet,
@@ -56,7 +48,7 @@ PairRail rail_of(const Fabric& fabric, const Hca& hca, const Port& port, const P
             .rate_gbps = port.believable_rate_gbps(),
             .netdev = name,
             .netdev_mtu = netdev == nullptr ? 0 : netdev->mtu,
-            .network = network_of_gid(netdev, used),
+            .network = network ? network->text() : "",
             .address = netdev == nullptr ? "" : address_of(*netdev, used),
             .numa_node = hca.numa_node,
             .local_cpus = hca.local_cpus.list(),
@@ -77,7 +69,7 @@ std::string why_none(const Fabric& fabric, const FabricChoice& choice) {
 
 Node inspect_rails(const Fabric& fabric, const FabricChoice& choice, std::string name) {
     Node node{.name = std::move(name), .rails = {}, .problem = {}};
-    for (const PortChoice* const used : choice.used()) {
+    for (const PortChoice* const used : in_order_of_nccl(fabric, choice)) {
         const Hca* const hca = fabric.find_hca(used->hca);
         const Port* const port = hca == nullptr ? nullptr : find_by(hca->ports, &Port::number, used->port);
         if (port != nullptr) {

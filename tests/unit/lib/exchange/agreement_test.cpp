@@ -284,7 +284,7 @@ TEST(ExchangeDifferences, FailoverIsForAllNodesOrForNone) {
     const auto findings = find_differences(reports);
     EXPECT_EQ(lines(findings), Texts{"n03: NCCL_IB_RESILIENCY_PORT_FAILOVER=0; 2 nodes have "
                                      "NCCL_IB_RESILIENCY_PORT_FAILOVER=1: give all nodes the same failover and "
-                                     "nccl.conf"});
+                                     "NCCL's files"});
     EXPECT_TRUE(findings.at(0).fault);
 }
 

@@ -133,16 +133,22 @@ TEST(ChildValue, OneThatHangsIsKilledWhereNobodyAsks) {
 }
 
 TEST(ChildText, WhatWasSaidBeforeItHungIsNoValue) {
+    auto told = open_pipe();
+    ASSERT_TRUE(told);
+    const std::array kept = {told->writer.get()};
     auto child = ChildText::start(
-        []() -> std::string {
+        [&kept]() -> std::string {
             for (int fd = 3; fd < 1024; ++fd) { // its pipe is one of them
                 (void)!::write(fd, "half", 4);
             }
+            (void)!::write(kept.front(), ".", 1);
             hang();
         },
-        {}, Inherit::Few);
+        kept, Inherit::Few);
     ASSERT_TRUE(child);
-    std::this_thread::sleep_for(milliseconds(50));
+    for (char last = 0; last != '.';) {
+        ASSERT_EQ(::read(told->reader.get(), &last, 1), 1);
+    }
     EXPECT_FALSE(child->has_said_all());
     EXPECT_FALSE(child->finish(Clock::now() + milliseconds(50)));
 }

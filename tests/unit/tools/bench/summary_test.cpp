@@ -132,6 +132,9 @@ TEST(BenchSummary, SocketsAreABaselineAlsoWhereNvlinkMayConnectTheNodes) {
     report = report_of(0, 8 * test::gib, true);
     report.runs[1].verdict->nodes[1].evidence.exclusive = false;
     EXPECT_FALSE(summarize(report).lines[0].ratio) << "another job's bytes";
+    report = report_of(0, 8 * test::gib, true);
+    report.runs[1].verdict->nodes[1].evidence.traffic.ports[0].bytes.at_least = true;
+    EXPECT_FALSE(summarize(report).lines[0].ratio) << "a counter was reset";
     report = report_of(0, 8 * test::gib, false);
     report.runs[1].verdict->verdict = Verdict::Unknown;
     EXPECT_FALSE(summarize(report).lines[0].ratio) << "NVLink is not why it is unknown";

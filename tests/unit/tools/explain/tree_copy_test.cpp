@@ -78,10 +78,10 @@ TEST_F(TreeCopy, WhatCannotBeReadCannotBeReadAgain) {
 }
 
 TEST_F(TreeCopy, OfConfigurationOnlyNcclsLines) {
-    from_.file("/etc/nccl.conf", "# by ops\nNCCL_IB_TC=106\nAWS_SECRET_ACCESS_KEY=x\n");
+    from_.file("/etc/nccl.conf", "# by ops\nNCCL_IB_TC=106\nAWS_SECRET_ACCESS_KEY=x\nRCCL_A=1\n");
     (void)source().read("/etc/nccl.conf");
     (void)copy();
-    EXPECT_EQ(to_.root().read("/etc/nccl.conf").value_or(""), "NCCL_IB_TC=106");
+    EXPECT_EQ(to_.root().read("/etc/nccl.conf").value_or(""), "NCCL_IB_TC=106\nRCCL_A=1");
 }
 
 /// Wherever a link leads to; but of what is no profile, as a secret, no more than of other files.

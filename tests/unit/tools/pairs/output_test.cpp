@@ -140,6 +140,14 @@ TEST(PairsNode, HasTheUsedPortsWithTheirAddress) {
     EXPECT_EQ(rail.numa_node, 1);
     EXPECT_FALSE(rail.software);
     EXPECT_EQ(node.problem, "");
+    hca.name = "mlx5_2";
+    hca.pci = "0000:1b:00.0";
+    fabric.hcas.push_back(hca);
+    used.hca = "mlx5_2";
+    choice.ports.push_back(used);
+    const auto two = measure::inspect_rails(fabric, choice, "n01");
+    ASSERT_EQ(two.rails.size(), 2U);
+    EXPECT_EQ(two.rails[0].hca, "mlx5_2") << "in the order of NCCL";
     EXPECT_EQ(measure::inspect_rails({}, {}, "n02").problem, "no RDMA device");
 }
 
