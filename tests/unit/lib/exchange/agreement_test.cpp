@@ -545,6 +545,11 @@ TEST(ExchangeCrossedRails, NotWithoutNetworksNorWithOtherNames) {
     swap_rails(reports[2]);
     reports[2].ports.push_back({"mlx5_2", 1, LinkLayer::InfiniBand, 400, 0, {}, {}});
     EXPECT_EQ(lines(crossed_rails(reports)), Texts());
+    auto unknown = fabric_reports(2); // the same ones in another order, but which ones is not known
+    unknown[0].ports[0].address = std::nullopt;
+    swap_rails(unknown[1]);
+    unknown[1].ports[1].address = std::nullopt;
+    EXPECT_EQ(lines(crossed_rails(unknown)), Texts());
 }
 
 TEST(ExchangeCrossedRails, AreToldBySrun) {
