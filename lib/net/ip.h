@@ -63,7 +63,8 @@ public:
     [[nodiscard]] const IpAddress& address() const { return address_; }
     [[nodiscard]] std::string text() const { return address_.text() + "/" + std::to_string(length_); }
 
-    friend auto operator<=>(const IpPrefix&, const IpPrefix&) = default; ///< by address, then by length
+    /// By address, then by length.
+    friend auto operator<=>(const IpPrefix&, const IpPrefix&) = default; // NOLINT(modernize-use-nullptr): clang-tidy 14
 
 private:
     IpPrefix(const IpAddress& address, unsigned length) : address_(address), length_(length) {}
