@@ -1,11 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The start of a step with the plugin against one without any, in a private Slurm of two nodes."""
+"""The start of a step with the plugin against one without any, and with another order of nodes, in a private Slurm."""
 
 from __future__ import annotations
 
 import os
 import statistics
 import subprocess
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 from measure import BUILD, TESTS, LeftOut, in_turns, line
 
@@ -17,38 +19,71 @@ SIDES = {  # options of srun
     "--rdma-nccl": ["--rdma-nccl"],
     "exchange=off": ["--rdma-nccl=exchange=off"],
 }
+TWO_LEAVES = [  # Slurm's order, by name, leaves one for the other between any two nodes
+    "--slurm-conf", "TopologyPlugin=topology/tree",
+    "--topology", "SwitchName=s1 Nodes=n01,n03", "--topology", "SwitchName=s2 Nodes=n02,n04",
+    "--topology", "SwitchName=spine Switches=s[1-2]",
+]  # fmt: skip
 
 
-def bench_step_start(folder: str) -> None:
+@contextmanager
+def cluster(*arguments: str) -> Iterator[str]:
+    """Its state directory."""
     if os.geteuid() != 0:
         raise LeftOut("needs root")
-    up = [CLUSTER, "up", "--owner", str(os.getpid()), "--plugin", os.path.join(BUILD, "rdma_nccl.so")]
+    up = [CLUSTER, "up", "--owner", str(os.getpid()), "--plugin", os.path.join(BUILD, "rdma_nccl.so"), *arguments]
     state = subprocess.run(up, check=True, capture_output=True, text=True).stdout.split()[0]
-    conf = os.path.join(state, "etc", "plugstack.conf")
-    with open(conf, encoding="utf-8") as file:
-        with_plugin = file.read()
-
-    def step(plugstack: str, *options: str) -> float:
-        with open(conf, "w", encoding="utf-8") as file:
-            file.write(plugstack)
-        srun = ["srun", "-N2", "--ntasks-per-node=8", *options, "true"]
-        timed = [CLUSTER, "exec", "--dir", state, "--", "bash", "-c", TIMED, "bash", *srun]
-        done = subprocess.run(timed, check=True, capture_output=True, text=True)
-        begin, end = map(float, done.stdout.split())
-        return end - begin
-
-    sides = [lambda options=options: step(with_plugin, *options) for options in SIDES.values()]
     try:
-        plain, *ours = in_turns(25, lambda: step(""), *sides)
+        yield state
     finally:
         subprocess.run([CLUSTER, "down", "--dir", state], check=True)
+
+
+def time_step(state: str, *options: str) -> float:
+    srun = ["srun", "--ntasks-per-node=8", *options, "true"]
+    timed = [CLUSTER, "exec", "--dir", state, "--", "bash", "-c", TIMED, "bash", *srun]
+    done = subprocess.run(timed, check=True, capture_output=True, text=True)
+    begin, end = map(float, done.stdout.split())
+    return end - begin
+
+
+def compare(what: str, times: list[float], peer: str, peer_times: list[float], budget: str) -> None:
+    """Each against its neighbour in time: what the machine does besides comes and goes."""
+    ratio = statistics.median(mine / other for mine, other in zip(times, peer_times))
+    line(
+        f"step start, {what}",
+        f"{statistics.median(times):.3f} s",
+        f"{peer} {statistics.median(peer_times):.3f} s",
+        f"{ratio:.3f}",
+        budget,
+    )
+
+
+def bench_step_start(_folder: str) -> None:
+    with cluster() as state:
+        conf = os.path.join(state, "etc", "plugstack.conf")
+        with open(conf, encoding="utf-8") as file:
+            with_plugin = file.read()
+
+        def with_plugstack(plugstack: str, *options: str) -> Callable[[], float]:
+            def step() -> float:
+                with open(conf, "w", encoding="utf-8") as file:
+                    file.write(plugstack)
+                return time_step(state, "-N2", *options)
+
+            return step
+
+        sides = [with_plugstack(with_plugin, *options) for options in SIDES.values()]
+        plain, *ours = in_turns(25, with_plugstack(""), *sides)
     for name, times in zip(SIDES, ours):
-        # Each against its neighbour in time: what the machine does besides comes and goes.
-        ratio = statistics.median(time / peer for time, peer in zip(times, plain))
-        line(
-            f"step start, 2 nodes, 16 tasks, with {name}",
-            f"{statistics.median(times):.3f} s",
-            f"without any plugin {statistics.median(plain):.3f} s",
-            f"{ratio:.3f}",
-            "<= 1.03",
-        )
+        compare(f"2 nodes, 16 tasks, with {name}", times, "without any plugin", plain, "<= 1.03")
+
+
+def bench_step_order(_folder: str) -> None:
+    with cluster("--nodes", "4", *TWO_LEAVES) as state:
+
+        def with_order(order: str) -> Callable[[], float]:
+            return lambda: time_step(state, "-N4", f"--rdma-nccl=order={order}")
+
+        slurm, topology = in_turns(40, with_order("slurm"), with_order("topology"))
+    compare("4 nodes, 32 tasks, order=topology", topology, "order=slurm", slurm, "<= 1.005")
