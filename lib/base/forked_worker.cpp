@@ -62,6 +62,12 @@ std::optional<Child> Child::start(const std::function<void()>& work, std::span<c
     return Child(pid);
 }
 
+bool Child::has_ended() const {
+    siginfo_t ended{}; // its si_pid stays 0 while the child runs, waitid(2)
+    const auto id = static_cast<id_t>(pid_);
+    return pid_ < 0 || ::waitid(P_PID, id, &ended, WEXITED | WNOHANG | WNOWAIT) != 0 || ended.si_pid == pid_;
+}
+
 bool Child::finish(milliseconds limit) {
     using std::chrono::microseconds;
     constexpr milliseconds to_die(100);
@@ -103,11 +109,6 @@ std::optional<ChildText> ChildText::start(const std::function<std::string()>& wo
     kept.push_back(out);
     auto child = Child::start([&] { (void)write_all(out, work()); }, kept, inherit);
     return child ? std::optional(ChildText(std::move(*child), std::move(pipe->reader))) : std::nullopt;
-}
-
-bool ChildText::has_said_all() const {
-    pollfd waiting{pipe_.get(), 0, 0}; // for POLLHUP alone
-    return ::poll(&waiting, 1, 0) > 0;
 }
 
 std::optional<std::string> ChildText::finish(Clock::time_point deadline) {

@@ -30,6 +30,9 @@ public:
     Child(Child&& other) noexcept : pid_(std::exchange(other.pid_, -1)) {}
     ~Child() { (void)finish(std::chrono::milliseconds(0)); } ///< kills the child if it still runs
 
+    /// Returns true once finish() does not wait: the child has ended.
+    [[nodiscard]] bool has_ended() const;
+
     /// Waits for the child, and kills it after `limit`. Returns true when the child ended by itself with its work done.
     bool finish(std::chrono::milliseconds limit);
 
@@ -51,9 +54,9 @@ public:
     static std::optional<ChildText> start(const std::function<std::string()>& work, std::span<const int> keep,
                                           Inherit inherit);
 
-    /// Returns true once the child has said all, or has ended: finish() then waits 0.2 s at most. A
-    /// text longer than a pipe holds (64 KiB, pipe(7)) is said while finish() reads it.
-    [[nodiscard]] bool has_said_all() const;
+    /// Returns true once the child has ended: finish() then does not wait. A child whose text is longer than a pipe
+    /// holds (64 KiB, pipe(7)) ends only while finish() reads it.
+    [[nodiscard]] bool has_ended() const { return child_.has_ended(); }
 
     /// Returns the text, or nullopt when the child failed or did not end before `deadline`; then it is killed. A child
     /// that has said all may take 0.1 s to exit.

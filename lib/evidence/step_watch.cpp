@@ -139,9 +139,8 @@ StepWatch::StepWatch(const SysRoot& root, TrafficSources sources, StepProcesses 
 
 void StepWatch::sample(bool has_ended) {
     meter_.add(read_traffic(root_, meter_.sources()));
-    if (asked_ && asked_->has_said_all()) {
-        constexpr std::chrono::seconds to_exit(1); // to close the driver's files
-        may_use_nvlink_ = may_cross_nodes(asked_->finish(Clock::now() + to_exit));
+    if (asked_ && asked_->has_ended()) {
+        may_use_nvlink_ = may_cross_nodes(asked_->finish(Clock::now()));
         asked_.reset();
     }
     if (!has_ended) {

@@ -3,6 +3,7 @@
 #include "lib/base/lists.h"
 #include "lib/base/text.h"
 #include "lib/exchange/agreement.h"
+#include "lib/select/rails.h"
 
 #include <algorithm>
 #include <map>
@@ -15,11 +16,6 @@ namespace {
 /// Returns the network of a port's address, which other ports may be in.
 std::optional<IpPrefix> network_of(const ReportedPort& port) {
     return port.address ? network_of(*port.address) : std::nullopt;
-}
-
-/// True for a link to a router, which does not tell which other nodes are reachable.
-bool is_point_to_point(const IpPrefix& network) {
-    return network.length() >= (network.address().is_ipv4() ? 31U : 127U);
 }
 
 /// Returns the networks of its ports, in their order; none if a port has no network.

@@ -269,8 +269,8 @@ public:
     /// False if there is no child, for want of processes or descriptors: errno tells, until another call fails.
     [[nodiscard]] bool has_started() const { return text_.has_value(); }
 
-    /// As ChildText::has_said_all(); true if there is no child.
-    [[nodiscard]] bool has_said_all() const { return !text_ || text_->has_said_all(); }
+    /// As ChildText::has_ended(); true if there is no child.
+    [[nodiscard]] bool has_ended() const { return !text_ || text_->has_ended(); }
 
     std::optional<T> finish(std::chrono::steady_clock::time_point deadline) {
         const auto text = text_ ? text_->finish(deadline) : std::nullopt;

@@ -17,9 +17,11 @@ std::optional<IpPrefix> network_of_gid(const Fabric& fabric, const PortChoice& c
     const Netdev* const netdev = gid == nullptr ? nullptr : fabric.find_netdev(gid->netdev);
     const auto* const own =
         netdev == nullptr ? nullptr : find_by(netdev->addresses, &InterfaceAddress::address, gid->value);
-    const unsigned to_router_alone = gid != nullptr && gid->value.is_ipv4() ? 31U : 127U;
-    return own != nullptr && own->prefix_length < to_router_alone ? IpPrefix::of(own->address, own->prefix_length)
-                                                                  : std::nullopt;
+    return own == nullptr ? std::nullopt : IpPrefix::of(own->address, own->prefix_length);
+}
+
+bool is_point_to_point(const IpPrefix& network) {
+    return network.length() >= (network.address().is_ipv4() ? 31U : 127U);
 }
 
 std::vector<const PortChoice*> in_order_of_nccl(const Fabric& fabric, const FabricChoice& choice) {
@@ -44,7 +46,7 @@ Rails rails_of(const Fabric& fabric, const FabricChoice& choice) {
     }
     std::vector<IpPrefix> of_ports;
     for (const auto* const port : ports) {
-        if (const auto network = network_of_gid(fabric, *port)) {
+        if (const auto network = network_of_gid(fabric, *port); network && !is_point_to_point(*network)) {
             of_ports.push_back(*network);
         }
     }

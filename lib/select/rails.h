@@ -17,9 +17,11 @@ namespace rdma_nccl {
 /// `choice`.
 std::vector<const PortChoice*> in_order_of_nccl(const Fabric& fabric, const FabricChoice& choice);
 
-/// Returns the network of the address that a port's GID was made from; nullopt on InfiniBand, and for a link to a
-/// router alone.
+/// Returns the network of the address that a port's GID was made from; nullopt on InfiniBand.
 std::optional<IpPrefix> network_of_gid(const Fabric& fabric, const PortChoice& choice);
+
+/// True for a link to a router, which does not tell which other nodes are reachable.
+bool is_point_to_point(const IpPrefix& network);
 
 struct Rails {
     std::map<std::string, unsigned, std::less<>> by_port; ///< "mlx5_1:1": from 0; empty: fewer than two ports are used

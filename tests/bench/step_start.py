@@ -39,12 +39,13 @@ def cluster(*arguments: str) -> Iterator[str]:
         subprocess.run([CLUSTER, "down", "--dir", state], check=True)
 
 
-def time_step(state: str, *options: str) -> float:
+def run_step(state: str, *options: str) -> tuple[float, str]:
+    """The seconds that it took, and what srun said."""
     srun = ["srun", "--ntasks-per-node=8", *options, "true"]
     timed = [CLUSTER, "exec", "--dir", state, "--", "bash", "-c", TIMED, "bash", *srun]
     done = subprocess.run(timed, check=True, capture_output=True, text=True)
     begin, end = map(float, done.stdout.split())
-    return end - begin
+    return end - begin, done.stderr
 
 
 def compare(what: str, times: list[float], peer: str, peer_times: list[float], budget: str) -> None:
@@ -69,7 +70,7 @@ def bench_step_start(_folder: str) -> None:
             def step() -> float:
                 with open(conf, "w", encoding="utf-8") as file:
                     file.write(plugstack)
-                return time_step(state, "-N2", *options)
+                return run_step(state, "-N2", *options)[0]
 
             return step
 
@@ -83,7 +84,11 @@ def bench_step_order(_folder: str) -> None:
     with cluster("--nodes", "4", *TWO_LEAVES) as state:
 
         def with_order(order: str) -> Callable[[], float]:
-            return lambda: time_step(state, "-N4", f"--rdma-nccl=order={order}")
+            return lambda: run_step(state, "-N4", f"--rdma-nccl=order={order}")[0]
+
+        _, said = run_step(state, "-N4", "--rdma-nccl=order=topology")
+        if "order=topology: a ring of nodes leaves" not in said:
+            raise LeftOut("this Slurm keeps its own order")
 
         slurm, topology = in_turns(40, with_order("slurm"), with_order("topology"))
     compare("4 nodes, 32 tasks, order=topology", topology, "order=slurm", slurm, "<= 1.005")

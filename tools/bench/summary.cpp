@@ -203,14 +203,17 @@ private:
         const auto rdma = static_cast<double>(verdict.rdma.most());
         const auto only_nvlink_hides = [](const NodeVerdict& node) {
             const auto& evidence = node.evidence;
-            const bool is_whole = std::ranges::none_of(evidence.traffic.ports, [](const PortTraffic& port) {
+            const auto lacks_bytes = [](const PortTraffic& port) {
                 return port.expected && (port.source == ByteSource::None || port.bytes.at_least);
-            });
+            };
+            const bool is_whole = evidence.traffic.has_source
+                                      ? std::ranges::none_of(evidence.traffic.ports, lacks_bytes)
+                                      : evidence.qps.known && evidence.qps.most_own == 0;
             return evidence.may_use_nvlink && evidence.exclusive && evidence.problem.empty() &&
                    evidence.qps.others.empty() && is_whole;
         };
-        return verdict.unresponsive.empty() && std::ranges::all_of(verdict.nodes, only_nvlink_hides) &&
-               verdict.sockets.most() >= enough_to_judge &&
+        return verdict.unresponsive.empty() && !verdict.sockets.at_least &&
+               std::ranges::all_of(verdict.nodes, only_nvlink_hides) && verdict.sockets.most() >= enough_to_judge &&
                rdma < not_used_share * static_cast<double>(verdict.sockets.most());
     }
 

@@ -47,7 +47,8 @@ struct Node {
     friend bool operator==(const Node&, const Node&) = default;
 };
 
-/// Returns the node's used ports, in the order of NCCL. If there are none, `problem` says why. `name`: of the node.
+/// Returns the node's used ports, in the order of the HCAs' PCI addresses (NCCL 2.29.7). If there are none, `problem`
+/// says why. `name`: of the node.
 Node inspect_rails(const Fabric& fabric, const FabricChoice& choice, std::string name);
 
 /// Returns for each rail the nearest GPU, by CUDA's number: a GPU for which the rail is the nearest port; if there is

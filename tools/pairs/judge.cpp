@@ -243,7 +243,16 @@ void note_crossed_rails(Judging& judging) {
                              mapped(node.rails, [](const PairRail& rail) { return rail.network; })});
         }
     }
-    append(judging.verdict.notes, mapped(find_crossed_rails(nodes), &Finding::line));
+    constexpr std::size_t most_notes = 3;
+    const auto crossed = find_crossed_rails(nodes);
+    for (const auto& finding : std::span(crossed).first(std::min(crossed.size(), most_notes))) {
+        judging.verdict.notes.push_back(
+            format_text("{}: {}", printable(fold_hostlist(finding.nodes), 60), finding.text));
+    }
+    if (crossed.size() > most_notes) {
+        judging.verdict.notes.push_back(
+            format_text("{} more groups of nodes have their networks in another order", crossed.size() - most_notes));
+    }
 }
 
 int exit_code_of(const Verdict& verdict) {

@@ -106,7 +106,8 @@ struct EndRow {
 void fields(auto& f, Row<EndRow> /*row*/) {
     f("node", "its name", [](const EndRow& r) { return r.report->nodes.at(r.node).name; });
     f("port", "HCA and port: mlx5_1:1", [](const EndRow& r) { return port_of(*r.report, r.node, r.rail); });
-    f("rail", "index of the port in the node's rails", &EndRow::rail);
+    f("rail", "index of the port in the node's rails, which are in the order of the HCAs' PCI addresses",
+      &EndRow::rail);
 }
 
 struct ResultRow {

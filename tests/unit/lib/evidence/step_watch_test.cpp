@@ -375,6 +375,11 @@ TEST_F(Watched, AsksNvmlOnceAndOnlyWhereRdmaFallsShort) {
     watch.sample();
     EXPECT_TRUE(watch.may_use_nvlink()) << "it is in a clique";
     EXPECT_FALSE(has_child()) << "it is asked again, or the one that has ended stays";
+    const auto alone = gpu("0000:52:00.0");
+    auto other = watch_sockets(alone);
+    wait_for_answer();
+    other.sample();
+    EXPECT_FALSE(other.may_use_nvlink()) << "the answer is taken before the step ends";
 }
 
 TEST_F(Watched, DoesNotAskNvmlWhereTheStepHasEndedOrATaskDoesWithoutNvlink) {

@@ -85,7 +85,7 @@ TEST(ChildValue, AValueLargerThanAPipeComesBackWhole) {
     EXPECT_TRUE(answer->text == make());
 }
 
-TEST(ChildValue, TellsThatItHasSaidAll) {
+TEST(ChildValue, TellsThatItHasEnded) {
     auto gate = open_pipe();
     ASSERT_TRUE(gate);
     const std::array kept = {gate->reader.get()};
@@ -96,12 +96,12 @@ TEST(ChildValue, TellsThatItHasSaidAll) {
             return Answer{42, ""};
         },
         kept);
-    EXPECT_FALSE(child.has_said_all());
+    EXPECT_FALSE(child.has_ended());
     gate->writer.reset();
-    for (const auto end = far_away(); !child.has_said_all() && Clock::now() < end;) {
+    for (const auto end = far_away(); !child.has_ended() && Clock::now() < end;) {
         std::this_thread::sleep_for(milliseconds(1));
     }
-    ASSERT_TRUE(child.has_said_all());
+    ASSERT_TRUE(child.has_ended());
     const auto answer = child.finish(far_away());
     ASSERT_TRUE(answer);
     EXPECT_EQ(answer->number, 42);
@@ -146,11 +146,35 @@ TEST(ChildText, WhatWasSaidBeforeItHungIsNoValue) {
         },
         kept, Inherit::Few);
     ASSERT_TRUE(child);
+    told->writer.reset();
     for (char last = 0; last != '.';) {
         ASSERT_EQ(::read(told->reader.get(), &last, 1), 1);
     }
-    EXPECT_FALSE(child->has_said_all());
+    EXPECT_FALSE(child->has_ended());
     EXPECT_FALSE(child->finish(Clock::now() + milliseconds(50)));
+}
+
+TEST(ChildText, WhoseChildHasClosedItsPipeHasNotEnded) {
+    auto told = open_pipe();
+    ASSERT_TRUE(told);
+    const std::array kept = {told->writer.get()};
+    auto child = ChildText::start(
+        [&kept]() -> std::string { // closes its files slowly, as a driver's
+            for (int fd = 3; fd < 1024; ++fd) {
+                if (fd != kept.front()) {
+                    (void)::close(fd);
+                }
+            }
+            (void)!::write(kept.front(), ".", 1);
+            hang();
+        },
+        kept, Inherit::Few);
+    ASSERT_TRUE(child);
+    told->writer.reset();
+    char said = 0;
+    ASSERT_EQ(::read(told->reader.get(), &said, 1), 1);
+    EXPECT_FALSE(child->has_ended());
+    EXPECT_FALSE(child->finish(Clock::now()));
 }
 
 TEST(ChildValue, OneThatDiesHasNoValue) {

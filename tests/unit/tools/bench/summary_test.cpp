@@ -129,6 +129,9 @@ TEST(BenchSummary, SocketsAreABaselineAlsoWhereNvlinkMayConnectTheNodes) {
     report = report_of(0, 8 * test::gib, true);
     report.runs[1].verdict->rdma = {test::gib, test::gib, false};
     EXPECT_FALSE(summarize(report).lines[0].ratio) << "too much over RDMA";
+    report.runs[1].verdict->rdma = {};
+    report.runs[1].verdict->sockets.at_least = true;
+    EXPECT_FALSE(summarize(report).lines[0].ratio) << "an interface's counter was reset";
     report = report_of(0, 8 * test::gib, true);
     report.runs[1].verdict->nodes[1].evidence.exclusive = false;
     EXPECT_FALSE(summarize(report).lines[0].ratio) << "another job's bytes";
