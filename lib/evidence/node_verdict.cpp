@@ -312,11 +312,14 @@ NodeVerdict judge_node(NodeEvidence evidence, const Bytes& rdma, const Bytes& so
     } else {
         judge_bytes(verdict);
     }
+    const bool not_used = verdict.verdict == Verdict::NotUsed;
     if (node.problem.empty()) {
         judge_nvlink(verdict);
     }
     const bool by_bytes = node.problem.empty() && (node.traffic.has_source || !node.log);
-    if (!bounded && by_bytes && (verdict.verdict == Verdict::NotUsed || verdict.verdict == Verdict::Mixed)) {
+    const bool may_be_elsewhere = !bounded && by_bytes;
+    verdict.not_used_but_for_nvlink = not_used && verdict.verdict == Verdict::Unknown && !may_be_elsewhere;
+    if (may_be_elsewhere && (verdict.verdict == Verdict::NotUsed || verdict.verdict == Verdict::Mixed)) {
         verdict.verdict = Verdict::Unknown;
         verdict.why.push_back(
             format_text("whether its {} over sockets went to nodes of the step cannot be told without "

@@ -86,7 +86,8 @@ struct NodeVerdict {
     Bytes rdma, sockets; ///< upper bounds of the bytes between the nodes of the step
     Bytes elsewhere;     ///< socket bytes beyond that bound: no other node sent or received them (storage, ...)
     GpuDirect gpu_direct = GpuDirect::Unknown;
-    std::vector<std::string> why; ///< reasons for the verdict: "mlx5_3:1 stayed idle"
+    bool not_used_but_for_nvlink = false; ///< UNKNOWN, and would be NOT USED if NVLink did not connect the nodes
+    std::vector<std::string> why;         ///< reasons for the verdict: "mlx5_3:1 stayed idle"
     /// What weakens the verdict (others on the node, estimates, resets), lost links, changed GIDs.
     std::vector<std::string> notes;
     NodeEvidence evidence;

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import os
+import random
 import shutil
 import statistics
 import subprocess
@@ -52,10 +53,11 @@ def run(command: list[str], environment: dict[str, str] | None = None, check: bo
 
 
 def in_turns(rounds: int, *sides: Callable[[], float | Cost]) -> list[list]:
-    """The results of each side; they take turns, so that a machine that gets slower does so for all."""
+    """The results of each side. They take turns, so that a machine that gets slower does so for all, in another order
+    each time, so that none always follows the same one."""
     results: list[list] = [[] for _ in sides]
     for _ in range(rounds):
-        for result, side in zip(results, sides):
+        for result, side in random.sample(list(zip(results, sides)), len(sides)):
             result.append(side())
     return results
 

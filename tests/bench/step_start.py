@@ -90,5 +90,5 @@ def bench_step_order(_folder: str) -> None:
         if "order=topology: a ring of nodes leaves" not in said:
             raise LeftOut("this Slurm keeps its own order")
 
-        slurm, topology = in_turns(40, with_order("slurm"), with_order("topology"))
+        slurm, topology = in_turns(200, with_order("slurm"), with_order("topology"))
     compare("4 nodes, 32 tasks, order=topology", topology, "order=slurm", slurm, "<= 1.005")

@@ -12,13 +12,13 @@ import json
 import os
 import sys
 
-import jsonschema
-
 FOLDER = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "doc", "schema")
 
 
 @functools.cache
-def _validator(name: str) -> jsonschema.Draft202012Validator:
+def _validator(name: str):
+    import jsonschema  # here: not all tests of who imports this one have reports
+
     with open(os.path.join(FOLDER, f"{name}.json"), encoding="ascii") as file:
         schema = json.load(file)
     jsonschema.Draft202012Validator.check_schema(schema)

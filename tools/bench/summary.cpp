@@ -194,27 +194,15 @@ private:
     }
 
     /// Returns whether B's bytes went over sockets, which were its only network (variables_of()). Where NVLink may
-    /// connect the nodes (NVL72), UNKNOWN suffices if they were enough: what NVLink carries, it carries in A, too.
+    /// connect the nodes (NVL72), it does so in A, too.
     [[nodiscard]] bool went_over_sockets() const {
         if (!has_verdict(b_, Verdict::Unknown)) {
             return has_verdict(b_, Verdict::NotUsed);
         }
-        const auto& verdict = *b_->verdict;
-        const auto rdma = static_cast<double>(verdict.rdma.most());
-        const auto only_nvlink_hides = [](const NodeVerdict& node) {
-            const auto& evidence = node.evidence;
-            const auto lacks_bytes = [](const PortTraffic& port) {
-                return port.expected && (port.source == ByteSource::None || port.bytes.at_least);
-            };
-            const bool is_whole = evidence.traffic.has_source
-                                      ? std::ranges::none_of(evidence.traffic.ports, lacks_bytes)
-                                      : evidence.qps.known && evidence.qps.most_own == 0;
-            return evidence.may_use_nvlink && evidence.exclusive && evidence.problem.empty() &&
-                   evidence.qps.others.empty() && is_whole;
-        };
-        return verdict.unresponsive.empty() && !verdict.sockets.at_least &&
-               std::ranges::all_of(verdict.nodes, only_nvlink_hides) && verdict.sockets.most() >= enough_to_judge &&
-               rdma < not_used_share * static_cast<double>(verdict.sockets.most());
+        const auto& nodes = b_->verdict->nodes;
+        return !nodes.empty() && std::ranges::all_of(nodes, [](const NodeVerdict& node) {
+            return node.not_used_but_for_nvlink || node.verdict == Verdict::NotUsed || node.verdict == Verdict::Idle;
+        });
     }
 
     /// Returns whether B's figure is one without RDMA.

@@ -304,10 +304,11 @@ constexpr std::string_view readme = R"(What `rdma-nccl explain --save` read on a
 
     rdma-nccl explain --root DIR --conf DIR/etc/rdma-nccl.conf     (DIR: this directory)
 
-explain.txt and explain.json are what it said there. topology.xml is hwloc's picture of the machine (lstopo -i). sys/ and proc/ hold the files that it read, and the names beside
-them as empty files; a directory in a file's place stands for a file that could not be read. dev/ tells which device files
-were there. Of NCCL's configuration files only lines of NCCL_ and RCCL_ variables are kept. There are host names, network
-and hardware addresses in it, and the values of the variables named in explain.txt.
+explain.txt and explain.json are what it said there. topology.xml is hwloc's picture of the machine (lstopo -i). sys/ and
+proc/ hold the files that it read, and the names beside them as empty files; a directory in a file's place stands for a
+file that could not be read. dev/ tells which device files were there. Of NCCL's configuration files only lines of NCCL_
+and RCCL_ variables are kept. There are host names, network and hardware addresses in it, and the values of the variables
+named in explain.txt.
 )";
 
 /// Lists the IPv4 addresses of each interface, because no kernel file does.

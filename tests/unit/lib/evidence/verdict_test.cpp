@@ -268,6 +268,19 @@ TEST(NodeVerdict, WhereNvlinkMayHaveCarriedThemItSaysWhatIsKnownAndWhatIsMissing
     EXPECT_EQ(why(": NCCL's log lacks connections"), "a cause");
 }
 
+TEST(NodeVerdict, TellsWhereNvlinkAloneMakesItUnknown) {
+    auto evidence = node(0, gib);
+    EXPECT_FALSE(judge_node(evidence).not_used_but_for_nvlink) << "it is NOT USED";
+    evidence.may_use_nvlink = true;
+    EXPECT_TRUE(judge_node(evidence).not_used_but_for_nvlink);
+    const auto seen = evidence.traffic.sockets;
+    EXPECT_FALSE(judge_node(evidence, {}, seen, false).not_used_but_for_nvlink) << "they may have gone elsewhere";
+    evidence.traffic.ports.front().bytes.at_least = true;
+    EXPECT_FALSE(judge_node(evidence).not_used_but_for_nvlink) << "a counter was reset";
+    evidence.problem = "its counters could not be read in 2 s";
+    EXPECT_FALSE(judge_node(evidence).not_used_but_for_nvlink) << "nothing is known";
+}
+
 TEST(NodeVerdict, WithoutByteCountersNvlinkMayHaveCarriedThemToo) {
     auto evidence = with_queue_pairs(without_source(node(0, gib)), 0);
     evidence.log.emplace(); // no line of NCCL's in it
