@@ -269,7 +269,9 @@ ProcessIdentity StepProcesses::identify(const SysRoot& root, pid_t pid) const {
         return {claims_step(root, process, *this) ? ProcessOwner::Step : ProcessOwner::System, name};
     }
     if (step->job == job_id && is_step(step->step, step_id)) {
-        return {ProcessOwner::Step, name};
+        const auto owner = user ? user_of(root, process) : std::nullopt;
+        const bool may_be_ours = !user || owner == user || owner == 0U;
+        return {may_be_ours ? ProcessOwner::Step : ProcessOwner::System, name};
     }
     return {ProcessOwner::OtherStep, step->step.empty() ? format_text("job {}", step->job)
                                                         : format_text("job {} step {}", step->job, step->step)};

@@ -45,7 +45,8 @@ struct StepProcesses {
     std::uint32_t job_id = 0; ///< 0: no job, only `ancestor` counts
     std::uint32_t step_id = 0;
     pid_t ancestor = 0;                       ///< slurmstepd, or the program of `verify -- CMD`; 0: only cgroups count
-    std::optional<uid_t> user = std::nullopt; ///< of the step; nullopt: no process belongs to it by its environment
+    std::optional<uid_t> user = std::nullopt; ///< of the step; nullopt: no process belongs to it by its environment,
+                                              ///< and by cgroup and slurmstepd those of any user
     /// If `job_id` is a component of a heterogeneous job: its leader, which tasks have as SLURM_JOB_ID (task.c of
     /// slurmstepd, 22.05 to 25.05), while cgroups and slurmstepd's title name the component. 0: `job_id` itself.
     std::uint32_t leader_job_id = 0;
@@ -58,9 +59,10 @@ struct StepProcesses {
     [[nodiscard]] std::uint32_t job_of_tasks() const { return leader_job_id != 0 ? leader_job_id : job_id; }
 
     /// `ancestor` and its descendants belong to the step. For others the cgroup decides, or, if Slurm uses none, the
-    /// slurmstepd above them. Where neither tells, processes of `user` belong to the step that their environment names:
-    /// podman's containers are no descendants of slurmstepd, and with systemd have a cgroup of their own. `pid` may be
-    /// a thread's. 0, an owner that cannot be seen, is System without a name.
+    /// slurmstepd above them; processes of another user than `user` and root are then System, because users can name
+    /// cgroups and programs as Slurm does. Where neither tells, processes of `user` belong to the step that their
+    /// environment names: podman's containers are no descendants of slurmstepd, and with systemd have a cgroup of their
+    /// own. `pid` may be a thread's. 0, an owner that cannot be seen, is System without a name.
     [[nodiscard]] ProcessIdentity identify(const SysRoot& root, pid_t pid) const;
 };
 

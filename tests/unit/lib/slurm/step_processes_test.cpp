@@ -282,6 +282,22 @@ TEST_F(StepProcessesTest, ByTheEnvironmentOfTheUsersOwnProcesses) {
     EXPECT_EQ(identify(63, {12, 0, 20, 1000}).owner, other) << "what Slurm tells comes first";
 }
 
+/// With a session of systemd, users make cgroups of any name; and any program can be called slurmstepd.
+TEST_F(StepProcessesTest, NoStrangerInAStepByTheNamesThatHeChose) {
+    const auto identified = [&](pid_t pid, int user) {
+        tree_.file(format_text("/proc/{}/status", pid), format_text("Tgid:\t{}\nUid:\t{}\n", pid, user));
+        return identify(pid, {12, 0, 90, 1000}).owner;
+    };
+    process(64, 1, "ib_write_bw", "0::/user.slice/user-1001.slice/user@1001.service/job_12/step_0", "ib_write_bw");
+    process(65, 1, "slurmstepd", "0::/user.slice", "slurmstepd: [12.0]");
+    process(66, 65, "ib_write_bw", "0::/user.slice", "ib_write_bw");
+    for (const pid_t pid : {64, 66}) {
+        EXPECT_EQ(identified(pid, 1001), ProcessOwner::System);
+        EXPECT_EQ(identified(pid, 1000), own);
+        EXPECT_EQ(identified(pid, 0), own) << "a container's root";
+    }
+}
+
 /// Job 13 is the second component of job 12, whose number its tasks have: in podman's containers with a cgroup of their
 /// own, and with the task's.
 TEST_F(StepProcessesTest, ContainersOfAComponentOfAHeterogeneousJob) {
