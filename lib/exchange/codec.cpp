@@ -149,8 +149,11 @@ void fields(auto& f, Is<NodeReport> auto& m) {
     each(f, "alone", m.alone, "users_head", m.users_head, "cpus", m.cpus, "memlock_kib", m.memlock_kib, "hcas", m.hcas,
          "active_ports", m.active_ports, "fabric", m.fabric, "ports", m.ports, "addresses", m.addresses, "plan_head",
          m.plan_head, "plan_head_is_given", m.plan_head_is_given, "plan_head_why", m.plan_head_why, "block", m.block,
-         "listener", m.listener, "warnings", m.warnings, "topology_address", m.topology_address, "topology_pattern",
-         m.topology_pattern, "mpi", m.mpi, "keeps_order", m.keeps_order, "fabric_profile", m.fabric_profile);
+         "listener", m.listener, "warnings", m.warnings, "mpi", m.mpi, "keeps_order", m.keeps_order, "fabric_profile",
+         m.fabric_profile);
+    constexpr std::size_t longest_place = 4096; // of a node below many leaves and spines
+    f("topology_address", m.topology_address, longest_place);
+    f("topology_pattern", m.topology_pattern, longest_place);
 }
 
 void fields(auto& f, Is<Reached> auto& m) {

@@ -60,8 +60,8 @@ NodeReport full_report() {
     report.block = PortBlock{29400, std::nullopt, "slurm", "of SLURM_STEP_RESV_PORTS", {}};
     report.listener = 65535;
     report.warnings = {"locked memory is limited", "", "mlx5_3 is down"};
-    report.topology_address = "spine.s[1-2].n01";
-    report.topology_pattern = "switch.switch.node";
+    report.topology_address = std::string(2 * longest_text, 's') + ".n01"; // below many switches
+    report.topology_pattern = std::string(2 * longest_text, 's') + "witch.node";
     report.keeps_order = "RANK was set before";
     report.mpi = "pmix_v4";
     report.fabric_profile = "5 values of oci-h100.conf:3fa9c1d2";
