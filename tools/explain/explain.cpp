@@ -325,15 +325,15 @@ std::string addresses_text(const Fabric& fabric) {
 }
 
 /// Writes the bundle's own files. They are written last and replace files of that name from the copied tree.
-Result<bool> write_own_files(const ConfinedDir& target, const NodePlan& node, const std::string& site_file,
-                             const std::string& host) {
+Result<bool> write_own_files(const ConfinedDir& target, const Explained& explained, const std::string& site_file) {
+    const auto& node = explained.node;
     const auto root = SysRoot::open("/");
     const std::string site = root ? root->read(site_file, largest_file).value_or("") : "";
     auto done = target.write_file("README", readme);
     for (const auto& [name, text] : {std::pair<std::string_view, std::string>("etc/rdma-nccl.conf", site),
                                      {saved_addresses_path.substr(1), addresses_text(node.facts.fabric)},
-                                     {"explain.txt", explain_text(node, host)},
-                                     {"explain.json", explain_json(node, host).dump(2) + "\n"}}) {
+                                     {"explain.txt", explain_text(explained)},
+                                     {"explain.json", explain_json(explained).dump(2) + "\n"}}) {
         done = done ? target.write_file(name, text) : done;
     }
     const auto topology = SysRoot::open(node.settings.root).and_then(export_topology);
@@ -345,8 +345,9 @@ Result<bool> write_own_files(const ConfinedDir& target, const NodePlan& node, co
 
 } // namespace
 
-Result<std::size_t> save_bundle(const std::string& directory, const NodePlan& node, const std::string& site_file,
-                                const std::string& host) {
+Result<std::size_t> save_bundle(const std::string& directory, const Explained& explained,
+                                const std::string& site_file) {
+    const auto& node = explained.node;
     const auto log = std::make_shared<AccessLog>();
     const auto root = SysRoot::open(node.settings.root, log);
     if (!root) {
@@ -363,8 +364,7 @@ Result<std::size_t> save_bundle(const std::string& directory, const NodePlan& no
     (void)read_sysfs_topology(*root);
     inspect_fabric_profile(*root, facts, node.settings, std::chrono::milliseconds(0));
     auto files = copy_accessed(*root, AccessLog(*log), *target);
-    if (const auto own = files ? write_own_files(*target, node, site_file, host) : tl::unexpected(files.error());
-        !own) {
+    if (const auto own = files ? write_own_files(*target, explained, site_file) : tl::unexpected(files.error()); !own) {
         target->remove(); // a partial copy would be taken for a complete one
         return fail(format_text("{}: {}", printable(directory), own.error().message));
     }
@@ -391,8 +391,8 @@ bool pack(const std::string& directory, const std::string& title, int out) {
 
 /// Saves the bundle as a gzipped tar archive of one directory called `title`, in a new file that only its owner can
 /// read. Leaves no file if it fails.
-Result<std::size_t> save_archive(const std::string& path, const std::string& title, const NodePlan& node,
-                                 const std::string& site_file, const std::string& host) {
+Result<std::size_t> save_archive(const std::string& path, const std::string& title, const Explained& explained,
+                                 const std::string& site_file) {
     if (!is_plain_name(title)) {
         return fail(format_text("{}: nothing to call the archive's directory; save NAME.tar.gz", printable(path)));
     }
@@ -403,7 +403,7 @@ Result<std::size_t> save_archive(const std::string& path, const std::string& tit
     std::error_code ignored;
     std::string scratch = (fs::temp_directory_path(ignored) / "rdma-nccl.XXXXXX").string();
     const bool made = ::mkdtemp(scratch.data()) != nullptr; // of mode 0700
-    auto files = made ? save_bundle(scratch + "/" + title, node, site_file, host) : fail_errno(scratch);
+    auto files = made ? save_bundle(scratch + "/" + title, explained, site_file) : fail_errno(scratch);
     if (files && !pack(scratch, title, out.get())) {
         files = fail(format_text("{}: tar failed; install tar and gzip, or name a directory", printable(path)));
     }
@@ -482,18 +482,19 @@ Result<int> run_explain(const ExplainOptions& options) {
         inspect_fabric_profile(*root, node->facts, *settings, usual_timeout);
         node->plan.fabric_profile = plan_fabric_profile(node->facts, *settings, false);
     }
-    const std::string host = host_name_of(*root);
+    auto order = asks_for_order(*node) ? std::optional(order::order_of_job(node->facts.environment)) : std::nullopt;
+    const Explained explained{*std::move(node), host_name_of(*root), std::move(order)};
     if (options.save.empty()) {
-        print_out(options.json ? explain_json(*node, host).dump(2) + "\n" : explain_text(*node, host));
-        return node->exit_code();
+        print_out(options.json ? explain_json(explained).dump(2) + "\n" : explain_text(explained));
+        return explained.node.exit_code();
     }
     const auto title = archive_title(options.save);
-    const auto saved = title ? save_archive(options.save, *title, *node, options.settings.site_file, host)
-                             : save_bundle(options.save, *node, options.settings.site_file, host);
+    const auto saved = title ? save_archive(options.save, *title, explained, options.settings.site_file)
+                             : save_bundle(options.save, explained, options.settings.site_file);
     return saved.map([&](std::size_t files) {
         print_error(format_text("saved {} files of this machine in {}; review them before you share them", files,
                                 options.save));
-        return node->exit_code();
+        return explained.node.exit_code();
     });
 }
 

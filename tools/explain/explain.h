@@ -8,20 +8,31 @@
 #include "lib/base/unique_fd.h"
 #include "lib/sys/sysroot.h"
 #include "tools/node/node_plan.h"
+#include "tools/order/order.h"
 
 #include <cstddef>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
 namespace rdma_nccl {
 
+struct Explained {
+    NodePlan node;
+    std::string host;
+    std::optional<order::Report> order; ///< of the job's nodes by the network, if asks_for_order()
+};
+
+/// Returns true if the nodes of the node's job meet and were asked for the network's order.
+bool asks_for_order(const NodePlan& node);
+
 /// Returns text for users: settings with their source, the step, the node's hardware, every decision with its reason
-/// and what was rejected, variables, warnings. Each section is a heading and indented lines. ASCII.
-std::string explain_text(const NodePlan& node, const std::string& host);
+/// and what was rejected, the order of nodes, variables, warnings. Each section is a heading and indented lines. ASCII.
+std::string explain_text(const Explained& explained);
 
 /// Returns the same for programs, schema 1; all strings are ASCII.
-Json explain_json(const NodePlan& node, const std::string& host);
+Json explain_json(const Explained& explained);
 
 /// Writes a tree below one directory, whatever names and links come. Nothing outside can be reached, and no existing
 /// link is followed (openat2(2): RESOLVE_BENEATH, RESOLVE_NO_SYMLINKS; Linux 5.6).
@@ -63,7 +74,6 @@ Result<std::size_t> copy_accessed(const SysRoot& root, const AccessLog& log, con
 
 /// Writes below `directory`, which must be empty or not exist: sys/, proc/, etc/ and dev/ with what was read, as
 /// copy_accessed() does; README, explain.txt, explain.json. Returns the number of files copied from the machine.
-Result<std::size_t> save_bundle(const std::string& directory, const NodePlan& node, const std::string& site_file,
-                                const std::string& host);
+Result<std::size_t> save_bundle(const std::string& directory, const Explained& explained, const std::string& site_file);
 
 } // namespace rdma_nccl

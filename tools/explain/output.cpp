@@ -144,7 +144,7 @@ std::vector<Explanation> decisions_of(const NodePlan& node, bool with_gids) {
         decisions.push_back({"head node", plan.head_node.name, plan.head_node.why, {}});
         decisions.push_back(head_address_decision(plan));
         decisions.push_back({"MASTER_PORT", format_text("{}", plan.port.first), plan.port.why, {}});
-        if (node.settings.order != OrderChoice::Slurm || node.facts.environment.ours().contains(node_order_variable)) {
+        if (asks_for_order(node)) {
             decisions.push_back(order_decision(node.facts));
         }
     }
@@ -384,15 +384,23 @@ std::string lines_text(const std::vector<std::string>& lines) {
 
 } // namespace
 
-std::string explain_text(const NodePlan& node, const std::string& host) {
+bool asks_for_order(const NodePlan& node) {
+    const bool in_job = !node.plan.leave_alone && node.plan.meets() && node.facts.step.job_id != 0;
+    return in_job &&
+           (node.settings.order != OrderChoice::Slurm || node.facts.environment.ours().contains(node_order_variable));
+}
+
+std::string explain_text(const Explained& explained) {
+    const auto& node = explained.node;
     const auto& fabric = node.facts.fabric;
-    std::string text = format_text("host {}\n", or_dash(printable(host)));
+    std::string text = format_text("host {}\n", or_dash(printable(explained.host)));
     text += "\nsettings\n" + settings_text(node.settings);
     text += "\nstep\n" + step_text(node);
     text += "\nHCAs\n" + hcas_text(fabric);
     text += "\nGPUs\n" + gpus_text(fabric);
     text += "\ninterfaces\n" + netdevs_text(fabric);
     text += "\ndecisions\n" + decisions_text(node);
+    text += explained.order ? "\norder by the network\n" + order::order_text(*explained.order) : "";
     text += fabric_profile_text(node);
     text += placement_text(node);
     text += "\nvariables\n" + variables_text(node.variables);
@@ -485,7 +493,8 @@ Json netdevs_json(const Fabric& fabric) {
 
 } // namespace
 
-Json explain_json(const NodePlan& node, const std::string& host) {
+Json explain_json(const Explained& explained) {
+    const auto& [node, host, order] = explained;
     const auto& fabric = node.facts.fabric;
     const Json gids = gids_json(host, view_gids(fabric, node.plan.fabric));
     return {
@@ -495,6 +504,7 @@ Json explain_json(const NodePlan& node, const std::string& host) {
         {"step", step_json(node)},
         {"fabric", {{"hcas", gids.at("hcas")}, {"netdevs", netdevs_json(fabric)}, {"gpus", report_json(fabric.gpus)}}},
         {"decisions", report_json(decisions_of(node, true))},
+        {"order", order ? order::format_json(*order) : Json()},
         {"fabric_profile", report_json(node.plan.fabric_profile)},
         {"fabric_profile_faults", node.facts.fabric_profile_faults},
         {"places", placement_json(node)},

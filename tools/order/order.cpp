@@ -13,6 +13,7 @@
 #include "tools/common/settings_options.h"
 
 #include <algorithm>
+#include <cerrno>
 #include <map>
 #include <memory>
 #include <set>
@@ -22,6 +23,22 @@
 namespace rdma_nccl {
 
 namespace order {
+
+namespace {
+
+constexpr std::string_view slurms_topology = "scontrol show topology";
+
+} // namespace
+
+Report order_of_job(const Environment& environment) {
+    auto hosts = job_hosts(environment);
+    if (!hosts) {
+        return order_nodes({}, {}, std::string(slurms_topology), tl::unexpected(hosts.error()));
+    }
+    auto places = ask_topology().and_then([&](const auto& text) { return places_by_topology(text, hosts->nodes); });
+    return order_nodes(std::move(hosts->nodes), std::move(hosts->tasks), std::string(slurms_topology),
+                       std::move(places));
+}
 
 Result<std::vector<NodeLatency>> latencies_between(std::span<const std::string> nodes, const Json& pairs_report) {
     std::unordered_map<std::string_view, std::size_t> positions;
@@ -94,7 +111,7 @@ Result<JobHosts> find_hosts(const OrderOptions& options) {
 
 std::string source_of(const OrderOptions& options) {
     const auto& file = options.topology.empty() ? options.pairs : options.topology;
-    return file.empty() ? "scontrol show topology" : printable(base_name(file), 60);
+    return file.empty() ? std::string(order::slurms_topology) : printable(base_name(file), 60);
 }
 
 Result<NetworkPlaces> find_places(const OrderOptions& options, const std::vector<std::string>& nodes) {
@@ -107,7 +124,9 @@ Result<NetworkPlaces> find_places(const OrderOptions& options, const std::vector
     }
     const auto text = read_regular_file(options.pairs, most_report);
     if (!text) {
-        return fail(text.error().message + "; a report of one HCA is smaller: rdma-nccl pairs --rails 0");
+        const bool is_large = text.error().os_error == EFBIG;
+        return fail(text.error().message +
+                    (is_large ? "; a report of one HCA is smaller: rdma-nccl pairs --rails 0" : ""));
     }
     return order::latencies_between(nodes, Json::parse(*text).value_or(Json())).and_then([&nodes](auto latencies) {
         return places_by_latency(nodes.size(), std::move(latencies));

@@ -5,6 +5,7 @@
 #include "lib/base/json.h"
 #include "lib/base/result.h"
 #include "lib/order/network.h"
+#include "lib/sys/environment.h"
 
 #include <cstddef>
 #include <span>
@@ -26,6 +27,9 @@ struct Report {
 Report order_nodes(std::vector<std::string> nodes, std::vector<unsigned> tasks, std::string source,
                    Result<NetworkPlaces> places);
 
+/// Returns the order of the nodes of the step or job that `environment` is of, by `scontrol show topology`.
+Report order_of_job(const Environment& environment);
+
 /// Returns the latencies between `nodes` that a JSON report of `rdma-nccl pairs` has: for two nodes the least of all
 /// their rails. Nodes that are not in `nodes`, and latencies of 0 and less, are left out. Fails if it is no such
 /// report.
@@ -35,6 +39,8 @@ Result<std::vector<NodeLatency>> latencies_between(std::span<const std::string> 
 std::string host_lines(const Report& report);
 /// Returns one line for people: what a ring gains, or why the order stays.
 std::string summary(const Report& report);
+/// Returns lines for people: the nodes in order, the summary, and how often a ring leaves its groups at each depth.
+std::string order_text(const Report& report);
 /// Returns {"schema": 1, ...}.
 Json format_json(const Report& report);
 /// Returns the JSON Schema of format_json().

@@ -82,6 +82,20 @@ std::string summary(const Report& report) {
     return format_text("{}: {}", what, text);
 }
 
+std::string order_text(const Report& report) {
+    const auto names = mapped(report.by_place.order, [&report](std::size_t i) { return report.nodes[i]; });
+    std::string text = format_text("  {}\n  {}\n", printable(joined(names, ","), 400), summary(report));
+    if (report.problem.empty()) {
+        std::vector<TableRow> rows = {{"DEPTH", "CROSSINGS", "IN SLURM'S ORDER"}};
+        for (std::size_t depth = 0; depth < report.by_place.after.size(); ++depth) {
+            rows.push_back({format_text("{}", depth + 1), format_text("{}", report.by_place.after[depth]),
+                            format_text("{}", report.by_place.before[depth])});
+        }
+        text += aligned_table(rows, "  ");
+    }
+    return text;
+}
+
 Json format_json(const Report& report) {
     return report_json(report);
 }
