@@ -29,6 +29,7 @@ from state import TestBedError
 
 _BUILD = os.path.join(HERE, "build-project")
 _BUILD_PACKAGES = os.path.join(HERE, "build-packages")
+_IN_SUITE = os.path.join(HERE, "in-suite")
 _BUILD_PYXIS = os.path.join(HERE, "build-pyxis")
 _TEST_PROGRAMS = ("owners", "verbs-pair", "profiled", "fake_container.so")
 
@@ -168,6 +169,12 @@ def _run(*command: str) -> None:
     )
     if result.returncode != 0:
         raise TestBedError(f"{' '.join(command)}: exit status {result.returncode}\n{result.stdout[-4000:]}")
+
+
+def run_in_suite(image: Image, *command: str) -> subprocess.CompletedProcess:
+    """The command in the suite's build folder, with the suite's own Slurm, on this machine's kernel."""
+    words = [*CONFINED, _IN_SUITE, image.root, CHECKOUT, build_folder(image.suite), *command]
+    return subprocess.run(words, text=True, capture_output=True, check=False, stdin=subprocess.DEVNULL)
 
 
 def run_inside(image: Image, tree: str, *arguments: str) -> subprocess.CompletedProcess:

@@ -8,8 +8,8 @@ import json
 import re
 import shutil
 
-from images import ARM64
-from project import build_folder
+from images import ARM64, get_image
+from project import build_folder, run_in_suite
 from testbed import PATIENCE, SHELL, LabTest, on_each_suite
 
 # Rank 0 and rank 1 send to each other by what their own variables name, as NCCL would: the first HCA, the GID index,
@@ -215,6 +215,15 @@ class InSlurm(SlurmTest):
         self.assertEqual([task["NCCL_IB_HCA"] for task in tasks], ["=mlx5_1:1", "=mlx5_1:1"])
         done = step.wait(PATIENCE)
         self.assertEqual(done.status, 0, done.err)
+
+    def test_order_by_block(self):
+        """In a private cluster, whose Slurm is otherwise this machine's: 22.05 does not say which block a node is in."""
+        if self.lab.suite.startswith(ARM64):
+            self.skipTest("this machine's kernel does not run the suite's programs")
+        done = run_in_suite(get_image(self.lab.suite), "/mnt/source/tests/cluster/test_exchange.py", "build", "Blocks")
+        if "skipped" in done.stderr:
+            self.skipTest("this Slurm does not say which block a node is in")
+        self.assertRegex(done.stderr, r"\nRan 2 tests in .*\n\nOK\n\Z")
 
     def test_plugin_of_another_release(self):
         """Slurm refuses it; as it is `optional`, steps go on without."""
