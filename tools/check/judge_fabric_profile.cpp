@@ -17,7 +17,7 @@ void judge_fabric_profile(const Facts& facts, const Expectations& /*expected*/, 
         Finding result{.id = "fabric.profile", .value = profile.file, .evidence = folder};
         results.push_back(
             result.pass(format_text("{} is for this machine ({}): {}", profile.file, found->machine,
-                                    profile.values.empty() ? profile.note
+                                    profile.values.empty() ? (profile.note.empty() ? "it sets nothing" : profile.note)
                                     : facts.settings.fabric_profile
                                         ? "its NCCL values are set where all nodes of a step have the same"
                                         : "fabric_profile=on sets its NCCL values, and rdma-nccl explain shows them")));

@@ -113,8 +113,10 @@ Finding judge_imex(const Facts& facts) {
 void add_fabrics(const Facts& facts, Findings& results) {
     if (facts.nvml_timeout) {
         results.emplace_back(Finding{.id = "gpu.fabric", .evidence = "/dev/nvidiactl"})
-            .warn(format_text("NVML does not answer within {} s", nvml_limit.count()),
-                  "dmesg (Xid) names a GPU that hangs; nvidia-persistenced keeps those that are slow to start ready");
+            .warn(
+                format_text("NVML has failed, or has not answered within {} s", nvml_limit.count()),
+                "run nvidia-smi; dmesg (Xid) names a GPU that hangs; nvidia-persistenced keeps those that are slow to "
+                "start ready");
     }
     bool is_beyond = false;
     for (const auto& gpu : facts.gpu_fabrics) {

@@ -250,8 +250,8 @@ void note_crossed_rails(Judging& judging) {
             format_text("{}: {}", printable(fold_hostlist(finding.nodes), 60), finding.text));
     }
     if (crossed.size() > most_notes) {
-        judging.verdict.notes.push_back(
-            format_text("{} more groups of nodes have their networks in another order", crossed.size() - most_notes));
+        judging.verdict.notes.push_back(format_text("{} of nodes: networks in another order, too",
+                                                    format_count(crossed.size() - most_notes, "more group")));
     }
 }
 

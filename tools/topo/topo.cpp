@@ -50,7 +50,7 @@ Result<int> show_network(const TopoOptions& options, const Settings& settings) {
         if (node) {
             print_out(rails_text(*node, "rails of " + name));
         } else {
-            print_error("its rails: " + node.error().message);
+            print_error(format_text("topo --network: rails of {}: {}", printable(name, 60), node.error().message));
         }
     }
     return exit_good;

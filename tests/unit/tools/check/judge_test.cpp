@@ -460,7 +460,7 @@ TEST(CheckJudge, AnNvmlThatDoesNotAnswer) {
     auto facts = good_node();
     facts.nvml_timeout = true;
     EXPECT_EQ(result_of(facts, "gpu.fabric").status, Warn);
-    EXPECT_EQ(result_of(facts, "gpu.fabric").message, "NVML does not answer within 5 s");
+    EXPECT_EQ(result_of(facts, "gpu.fabric").message, "NVML has failed, or has not answered within 5 s");
 }
 
 TEST(CheckJudge, ImexChannelsWhereNvlinkConnectsNodes) {
