@@ -180,7 +180,8 @@ void judge_plan(NodeState& state, const ExchangeResult& exchanged) {
     } else if (exchanged.failure) {
         state.strict_fault = state.strict_fault.value_or(exchanged.failure->why);
     }
-    // Another order of the others would give this node's ranks twice, and they may have set a fabric profile.
+    // The others may have agreed without this node: then one of them has its ranks, if their order is another, and
+    // they may have set the values of a fabric profile.
     const bool may_differ =
         exchanged.may_be_agreed && (state.settings.order != OrderChoice::Slurm ||
                                     fabric_profile_to_agree(state.plan.fabric_profile) != no_fabric_profile_values);

@@ -83,7 +83,7 @@ std::string judge_late_container(const SpankHandle& host) {
            "set, and what it lacks for RDMA is not said; list pyxis first";
 }
 
-/// The image may come later, to which a fabric profile's values are up.
+/// pyxis may enter the container after this. Its image decides about the values of a fabric profile, so none is set.
 SettledTask settle_late_container(const NodeState& state, const SpankHandle& host, const TaskFacts& task,
                                   std::vector<Variable> variables) {
     std::string_view unset;

@@ -247,9 +247,9 @@ void discount_files(NodeVerdict& verdict) {
     verdict.share = share;
 }
 
-/// Bytes over NVLink between nodes (MNNVL) are counted nowhere and need no network: sockets are then no fallback. Where
-/// only NVLink connects the nodes, what went over RDMA is not NCCL's, so that MIXED becomes IDLE, too. USED stays: RDMA
-/// works, whoever used it. That NCCL chose sockets says nothing before it connects: it chooses a network in any case.
+/// Bytes over NVLink between nodes (MNNVL) are counted nowhere and need no network: sockets are then no fallback. If
+/// the log shows that only NVLink connects the nodes, bytes over RDMA are not NCCL's, so MIXED becomes IDLE, too. USED
+/// stays: RDMA works. A log that says only which network NCCL chose proves nothing: NCCL chooses one in any case.
 void judge_nvlink(NodeVerdict& verdict) {
     const auto& node = verdict.evidence;
     const auto by_log = node.log ? judge_log(*node.log) : LogVerdict();

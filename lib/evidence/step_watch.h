@@ -25,12 +25,13 @@ public:
     using Clock = std::chrono::steady_clock;
 
     /// Takes the first sample. Reports no queue pairs unless `root` and `processes.ancestor` are of this machine.
-    /// `gpus`, which must outlive this: this machine's, where NCCL may connect nodes over NVLink.
+    /// `gpus`: this machine's GPUs if NCCL may connect nodes over NVLink, else none. They must outlive the watch.
     StepWatch(const SysRoot& root, TrafficSources sources, StepProcesses processes, std::span<const Gpu> gpus = {});
 
-    /// Reads the bytes and looks for other jobs on the node. Reads the queue pairs too, unless the step `has_ended`:
-    /// the first such call reads how often ports went down, and whether they have the GIDs that NCCL took. Starts to
-    /// ask NVML once where RDMA falls short and there is an IMEX channel, and takes its answer when it is there.
+    /// Reads the bytes and looks for other jobs on the node. While the step runs, also reads the queue pairs; where
+    /// RDMA falls short and there is an IMEX channel, starts once to ask NVML. The first call with `has_ended` reads
+    /// how often ports went down, and whether the GIDs that NCCL took are still there. Each call takes NVML's answer if
+    /// it has come.
     void sample(bool has_ended = false);
 
     /// Returns the time of the next sample: soon at first, because short steps end early, later every five seconds.

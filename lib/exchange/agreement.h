@@ -78,8 +78,8 @@ struct OrderChosen {
 };
 OrderChosen choose_order(std::span<const NodeReport> reports, const Settings& settings);
 
-/// Returns what srun says where there is no agreement: which settings do nothing then, of those that the user gave; for
-/// details (verbose=2), of the site's too.
+/// Returns a line for each setting that does nothing because the nodes have not agreed: of those that the user gave;
+/// with verbose=2 of the site's, too.
 std::vector<std::string_view> not_agreed(const Settings& settings);
 
 /// Returns the ranks of each node in node and pod layout, counted in `order` (OrderChosen). Empty in rank layout, and

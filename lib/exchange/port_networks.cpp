@@ -90,7 +90,7 @@ std::vector<Finding> compare_orders(std::span<const NodeNetworks> all, const Nod
              false}};
 }
 
-/// Those that two nodes or more have, by each of their networks. A network of others has an empty list.
+/// For each network: the entries of ByNetworks that have it and two nodes or more. May be empty.
 using SharedByNetwork = std::map<std::string_view, std::vector<const ByNetworks::value_type*>>;
 
 SharedByNetwork index_shared(const ByNetworks& by_networks) {
