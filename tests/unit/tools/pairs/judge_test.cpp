@@ -108,6 +108,29 @@ TEST(PairsJudge, ASlowRailIsNotTheNode) {
     EXPECT_TRUE(contains(all_texts(verdict), "n002 mlx5_1:1 is slow: 183 Gb/s")) << all_texts(verdict);
 }
 
+/// The cables of rails 0 and 1 of node 2 are crossed: on the switches of which rail a port is.
+unsigned cabled_rail(unsigned node, unsigned rail) {
+    return node == 2 && rail < 2 ? 1 - rail : rail;
+}
+
+TEST(PairsJudge, CrossedCablesAreTheFaultOfBothPorts) {
+    const auto apart = [](unsigned from, unsigned from_rail, unsigned to, unsigned to_rail) {
+        return cabled_rail(from, from_rail) != cabled_rail(to, to_rail);
+    };
+    auto report = measured_cluster(6, 3, slow_where(apart)); // a spine connects the rails
+    EXPECT_EQ(accused(judge(report, {})), (Names{"rail 2.0", "rail 2.1"}));
+    for (PairingResult& result : report.results) { // none does
+        const auto [a, b, rail_a, rail_b] = result.pairing;
+        if (apart(a, rail_a, b, rail_b)) {
+            result = failed_result(result.pairing, "retry exceeded");
+        }
+    }
+    EXPECT_EQ(accused(judge(report, {})), (Names{"failed 2.0", "failed 2.1"}));
+    EXPECT_TRUE(contains(all_texts(judge(report, {})), "n002 mlx5_0:1: 5 of 5 pairs failed: retry exceeded\n"
+                                                       "n002 mlx5_1:1: 5 of 5 pairs failed: retry exceeded\n"))
+        << all_texts(judge(report, {}));
+}
+
 TEST(PairsJudge, ASlowLinkIsNeitherNode) {
     const auto slow = [](unsigned from, unsigned rail, unsigned to, unsigned) {
         return std::min(from, to) == 1 && std::max(from, to) == 3 && rail == 0;
@@ -534,6 +557,24 @@ TEST(PairsJudge, NotesCrossedRails) {
     report.nodes[2].rails[1].network.clear();
     report.nodes[1].rails[0].network.clear();
     EXPECT_EQ(all_texts(judge(report, {})), "") << "of two nodes a port has no address";
+}
+
+TEST(PairsJudge, CountsCrossedRailsOfMoreThanThreeOrders) {
+    auto report = measured_cluster(12, 3, all_good);
+    std::vector<std::string> networks{"10.1.0.0/16", "10.2.0.0/16", "10.3.0.0/16"};
+    for (unsigned node = 0; node < report.nodes.size(); ++node) {
+        for (unsigned rail = 0; rail < 3; ++rail) {
+            report.nodes[node].rails[rail].network = networks[rail];
+        }
+        if (node >= 6) { // the first seven are alike
+            std::ranges::next_permutation(networks);
+        }
+    }
+    const auto notes = judge(report, {}).notes;
+    ASSERT_EQ(notes.size(), 4U) << all_texts(judge(report, {}));
+    EXPECT_EQ(notes[3], "2 more groups of nodes have their networks in another order");
+    report.nodes[11].rails = report.nodes[10].rails = report.nodes[0].rails;
+    EXPECT_EQ(judge(report, {}).notes.size(), 3U) << all_texts(judge(report, {}));
 }
 
 TEST(PairsJudge, LooksForNoCliqueOfANodeThatTakesNoPart) {
