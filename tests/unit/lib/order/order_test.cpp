@@ -15,8 +15,16 @@ using Places = std::vector<std::optional<NetworkPlace>>;
 using Order = std::vector<std::size_t>;
 using Groups = std::vector<std::string>;
 
+/// "b1": a block; "s1.l1", "core.s1.l1": switches.
 std::optional<NetworkPlace> at(const std::string& path) {
-    return parse_place(path + ".n1", path.find('.') == std::string::npos ? "block.node" : "switch.switch.node", "n1");
+    std::string pattern = "block.";
+    if (const auto outer = std::ranges::count(path, '.'); outer > 0) {
+        pattern = "switch.";
+        for (auto i = outer; i > 0; --i) {
+            pattern += "switch.";
+        }
+    }
+    return parse_place(path + ".n1", pattern + "node", "n1");
 }
 Order as_given(std::size_t count) {
     Order order(count);
@@ -29,6 +37,9 @@ TEST(NetworkPlace, IsWhatSlurmSays) {
     EXPECT_EQ(parse_place("b3.n07", "block.node", "n07")->groups, Groups{"b3"});
     EXPECT_EQ(parse_place("s[0-1].leaf[2,4].n07", "switch.switch.node", "n07")->groups,
               (Groups{"s[0-1]", "leaf[2,4]"}));
+    EXPECT_EQ(parse_place("core.s1.l1.n1", "switch.switch.switch.node", "n1")->groups, (Groups{"core", "s1", "l1"}));
+    EXPECT_EQ(parse_place("c[1-2].s[0-1].l3.r[2,4].n07", "switch.switch.switch.switch.node", "n07")->groups,
+              (Groups{"c[1-2]", "s[0-1]", "l3", "r[2,4]"}));
     EXPECT_EQ(parse_place(".leaf1.n07", "switch.switch.node", "n07")->groups, (Groups{"", "leaf1"}));
     EXPECT_EQ(parse_place("b3.n07.example.org", "block.node", "n07.example.org")->groups, Groups{"b3"});
 }
@@ -81,6 +92,10 @@ TEST(NetworkOrder, StaysWhereAllGroupsAreTogether) {
 TEST(NetworkOrder, GoesByAllDepthsOfATree) {
     const Places places{at("s1.l1"), at("s2.l3"), at("s1.l2"), at("s2.l4"), at("s1.l1"), at("s2.l3"), at("s1.l2")};
     EXPECT_EQ(order_by_place(places).order, (Order{0, 4, 2, 6, 1, 5, 3}));
+    const auto deep = order_by_place(Places{at("c.s1.l1"), at("c.s2.l3"), at("c.s1.l2"), at("c.s1.l1")});
+    EXPECT_EQ(deep.order, (Order{0, 3, 2, 1}));
+    EXPECT_EQ(deep.before, (Crossings{0, 2, 3}));
+    EXPECT_EQ(deep.after, (Crossings{0, 2, 3}));
 }
 
 TEST(NetworkOrder, LeavesOfOneNameBelowOtherSwitchesAreDifferent) {
@@ -105,12 +120,15 @@ TEST(NetworkOrder, CrossesAsSeldomAsCanBe) {
     std::mt19937 random(7);
     for (int round = 0; round < 2000; ++round) {
         Places places;
+        std::set<std::string> cores;
         std::set<std::string> spines;
         std::set<std::string> leaves;
         const auto count = 1 + random() % (round % 2 == 0 ? 5 : 64);
         for (unsigned i = 0; i < count; ++i) {
-            const auto spine = "s" + std::to_string(random() % 3);
-            const auto leaf = spine + ".l" + std::to_string(random() % 5);
+            const auto core = "c" + std::to_string(random() % 2);
+            const auto spine = core + ".s" + std::to_string(random() % 3);
+            const auto leaf = spine + ".l" + std::to_string(random() % 3);
+            cores.insert(core);
             spines.insert(spine);
             leaves.insert(leaf);
             places.push_back(at(leaf));
@@ -122,7 +140,7 @@ TEST(NetworkOrder, CrossesAsSeldomAsCanBe) {
         EXPECT_EQ(sorted, as_given(count));
         EXPECT_EQ(order.front(), 0U);
         const auto least = [](const auto& groups) { return groups.size() == 1 ? 0 : groups.size(); };
-        EXPECT_EQ(after, (Crossings{least(spines), least(leaves)}));
+        EXPECT_EQ(after, (Crossings{least(cores), least(spines), least(leaves)}));
         EXPECT_EQ(result.changes(), order != as_given(count));
         if (before == after && result.changes()) { // of such a group the ring had been whole alone
             EXPECT_EQ(places.front()->groups.front(), places.back()->groups.front());
