@@ -2,7 +2,12 @@
 #include "tools/order/order.h"
 
 #include "lib/base/text.h"
+#include "tests/unit/pairs_cluster.h"
+#include "tests/unit/tree.h"
+#include "tools/common/command_line.h"
+#include "tools/pairs/output.h"
 
+#include <cstdio>
 #include <gtest/gtest.h>
 
 namespace rdma_nccl::order {
@@ -80,6 +85,32 @@ TEST(OrderCommand, RefusesWhatIsNoReportOfPairs) {
                               Json{{"results", Json::array({result("n1", "n2", {{"min_us", "1"}})})}}}) {
         EXPECT_FALSE(latencies_between(nodes, other)) << other.dump();
     }
+}
+
+/// The nodes with even numbers are on one switch, those with odd ones on another.
+TEST(OrderCommand, FindsTheTwoSwitchesInAReportOfPairs) {
+    auto pairs_report = test::measured_cluster(8, 1, [](auto...) { return 388.0; });
+    for (auto& result : pairs_report.results) {
+        result.latency = test::latency_of(result.pairing.a % 2 == result.pairing.b % 2 ? 1.6 : 2.2);
+    }
+    test::Tree files;
+    files.file("/pairs.json", pairs::format_json(pairs_report, pairs::judge(pairs_report, {})).dump(2));
+    CommandLine line("");
+    int code = -1;
+    add_order_command(line.command(), code);
+    std::vector<std::string> words{"rdma-nccl", "order", "--pairs", files.at("/pairs.json"), "n00[0-7]"};
+    std::vector<char*> arguments;
+    for (auto& word : words) {
+        arguments.push_back(word.data());
+    }
+    testing::internal::CaptureStdout();
+    testing::internal::CaptureStderr();
+    (void)line.run(static_cast<int>(arguments.size()), arguments.data());
+    (void)std::fflush(stdout);
+    EXPECT_EQ(testing::internal::GetCapturedStdout(), "n000\nn002\nn004\nn006\nn001\nn003\nn005\nn007\n");
+    EXPECT_EQ(testing::internal::GetCapturedStderr(),
+              "rdma-nccl: order: 8 nodes, pairs.json: a ring of nodes leaves its switches or blocks 2 times, not 8\n");
+    EXPECT_EQ(code, 0);
 }
 
 } // namespace
