@@ -348,9 +348,10 @@ TEST(ShippedFabricProfiles, EachFitsItsMachineAndNoOther) {
     other.gpus = 0;
     expect("", other, "HBv4");
     expect("", at(vm, LinkLayer::Ethernet, 400), "no RoCE there");
-    expect("aws-efa.conf", {.firmware = {{"product", "p5.48xlarge"}}, .rate = 0}, "P5");
-    expect("aws-efa.conf", {.firmware = {{"product", "p4d.24xlarge"}}, .rate = 0}, "P4d");
-    expect("aws-efa.conf", {.firmware = {{"product", "p6e-gb200.36xlarge"}}, .gpus = 4, .rate = 0}, "P6e-GB200");
+    for (const auto* const instance : {"p4d.24xlarge", "p4de.24xlarge", "p5.48xlarge", "p5e.48xlarge", "p5en.48xlarge",
+                                       "p6-b200.48xlarge", "p6-b300.48xlarge", "p6e-gb200.36xlarge"}) {
+        expect("aws-efa.conf", {.firmware = {{"product", instance}}, .rate = 0}, instance);
+    }
     expect("", {.firmware = {{"product", "p3dn.24xlarge"}}, .rate = 0}, "P3dn");
     expect("amd-ainic.conf", {.gpu = "amd", .rate = 400, .driver = "ionic"}, "Pollara");
     expect("", {.gpu = "amd", .rate = 400, .driver = "bnxt_en"}, "Thor 2");
@@ -359,6 +360,56 @@ TEST(ShippedFabricProfiles, EachFitsItsMachineAndNoOther) {
     expect("", {.firmware = {{"product", "Google Compute Engine"}}, .rate = 0}, "A3 Mega: no RDMA");
     expect("", {.firmware = {{"product", "DGXH100"}, {"vendor", "NVIDIA"}}}, "no cloud");
     expect("", {}, "the firmware does not say");
+}
+
+Shape at_rate(Shape shape, double rate) {
+    shape.rate = rate;
+    return shape;
+}
+
+/// Returns the keys in which a machine may not differ, lest this profile is not found for it.
+std::set<std::string> keys_that_count(const std::string& file, const Shape& shape) {
+    std::map<std::string, Shape> others;
+    for (const auto& [key, value] : shape.firmware) {
+        (others[key] = shape).firmware[key] = "another one";
+    }
+    (others["gpu"] = shape).gpu = shape.gpu == "amd" ? "nvidia" : "amd";
+    (others["gpus"] = shape).gpus = shape.gpus + 1;
+    (others["driver"] = shape).driver = "bnxt_en";
+    (others["link"] = shape).link = shape.link == LinkLayer::Ethernet ? LinkLayer::InfiniBand : LinkLayer::Ethernet;
+    (others["rate"] = shape).rate = 50;
+    std::set<std::string> keys;
+    const auto is_found = [&file](const Shape& machine) {
+        const auto fitted = found(shipped(), machine);
+        return fitted && fitted->profile.file == file;
+    };
+    EXPECT_TRUE(is_found(shape)) << file;
+    for (const auto& [key, other] : others) {
+        if (!is_found(other)) {
+            keys.insert(key);
+        }
+    }
+    return keys;
+}
+
+TEST(ShippedFabricProfiles, DependOnEachOfTheirKeys) {
+    using Keys = std::set<std::string>;
+    const Shape oci{.firmware = {{"asset", "OracleCloud.com"}, {"product", "X"}, {"vendor", "X"}}, .rate = 100};
+    const Shape azure{.firmware = {{"asset", "7783-7084-3265-9085-8269-3286-77"}}, .link = LinkLayer::InfiniBand};
+    const Shape gcp{.firmware = {{"product", "Google Compute Engine"}, {"vendor", "Google"}}, .rate = 400};
+    const std::map<std::string, std::pair<Shape, Keys>> machines{
+        {"amd-ainic.conf", {{.gpu = "amd", .rate = 400, .driver = "ionic"}, {"gpu", "driver"}}},
+        {"aws-efa.conf", {{.firmware = {{"product", "p5.48xlarge"}}, .rate = 0}, {"product"}}},
+        {"azure-nd-a100-v4.conf", {azure, {"asset", "gpu", "gpus", "link", "rate"}}},
+        {"azure-nd-h100-v5.conf", {at_rate(azure, 400), {"asset", "gpu", "gpus", "link", "rate"}}},
+        {"gcp-gib.conf", {gcp, {"product", "gpu", "driver", "link"}}},
+        {"oci-a100.conf", {oci, {"asset", "gpu", "gpus", "driver", "link", "rate"}}},
+        {"oci-h100.conf", {at_rate(oci, 200), {"asset", "gpu", "gpus", "driver", "link", "rate"}}},
+    };
+    for (const auto& profile : shipped()) {
+        const auto& [machine, keys] = machines.at(profile.file);
+        EXPECT_EQ(keys_that_count(profile.file, machine), keys) << profile.file;
+    }
 }
 
 } // namespace
