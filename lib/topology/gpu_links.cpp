@@ -4,6 +4,7 @@
 #include "lib/base/dynamic_symbols.h"
 #include "lib/base/format.h"
 #include "lib/base/lists.h"
+#include "lib/base/text.h"
 #include "lib/fabric/readers.h"
 
 #include <algorithm>
@@ -11,6 +12,7 @@
 #include <csignal>
 #include <cstdint>
 #include <map>
+#include <set>
 #include <string>
 #include <sys/prctl.h>
 #include <unistd.h>
@@ -182,6 +184,15 @@ std::string clique_of(const GpuFabric& gpu) {
     const bool has_joined = gpu.state == GpuFabric::State::Joined && gpu.error == 0;
     return has_joined && !gpu.domain.empty() ? format_text("clique {} of NVLink domain {}", gpu.clique, gpu.domain)
                                              : "";
+}
+
+std::string cliques_of(std::span<const GpuFabric> gpus) {
+    std::set<std::string> cliques;
+    for (const auto& gpu : gpus) {
+        cliques.insert(clique_of(gpu));
+    }
+    cliques.erase("");
+    return joined(cliques);
 }
 
 bool has_imex_channel(const SysRoot& root) {

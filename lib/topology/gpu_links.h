@@ -51,6 +51,9 @@ std::optional<std::vector<GpuFabric>> read_gpu_fabrics(std::span<const Gpu> gpus
 /// Returns "clique 7 of NVLink domain 5a01"; empty unless the GPU has joined a fabric of several nodes.
 std::string clique_of(const GpuFabric& gpu);
 
+/// Returns the cliques that the GPUs of a node are in, each once; usually one. Empty if they are in none.
+std::string cliques_of(std::span<const GpuFabric> gpus);
+
 /// True if /dev has a channel by which GPUs of this node may map the memory of other nodes' GPUs: of the job (Slurm's
 /// switch/nvidia_imex) or of the node (NVreg_CreateImexChannel0).
 bool has_imex_channel(const SysRoot& root);

@@ -14,8 +14,6 @@
 #include "tools/pairs/order_handler.h"
 #include "tools/verbs/port.h"
 
-#include <set>
-
 namespace rdma_nccl::pairs {
 
 namespace {
@@ -46,16 +44,6 @@ std::optional<ChildValue<GpuFabrics>> ask_if_nvlink_leaves(const SysRoot& root) 
     return ask_gpu_fabrics(gpus);
 }
 
-/// Returns measure::Node::clique; several are one text.
-std::optional<std::string> common_clique(const GpuFabrics& fabrics) {
-    std::set<std::string> cliques;
-    for (const auto& gpu : fabrics.gpus) {
-        cliques.insert(clique_of(gpu));
-    }
-    cliques.erase("");
-    return text_if_any(joined(cliques));
-}
-
 HandlerContext inspect_this_node(const measure::World& world, const Options& options, const Settings& settings) {
     HandlerContext context;
     context.node.name = world.node;
@@ -79,7 +67,7 @@ HandlerContext inspect_this_node(const measure::World& world, const Options& opt
     }
     context.root = std::move(*root);
     if (const auto fabrics = asked ? asked->finish(answer_by) : std::nullopt) {
-        context.node.clique = common_clique(*fabrics);
+        context.node.clique = text_if_any(cliques_of(fabrics->gpus));
     }
     return context;
 }

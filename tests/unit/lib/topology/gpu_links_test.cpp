@@ -150,6 +150,17 @@ TEST(GpuFabric, HasACliqueOnceItHasJoinedNodes) {
     EXPECT_EQ(clique_of(gpu), "") << "its fabric ends at the node";
 }
 
+TEST(GpuFabric, CliquesOfANodeAreNamedOnce) {
+    const GpuFabric joining{"0000:52:00.0", "", 0, GpuFabric::State::Joining, 0, 0};
+    const GpuFabric one{"0000:9d:00.0", "5a01", 7, GpuFabric::State::Joined, 0, 0};
+    const GpuFabric other{"0000:c1:00.0", "5a01", 2, GpuFabric::State::Joined, 0, 0};
+    EXPECT_EQ(cliques_of({}), "");
+    EXPECT_EQ(cliques_of(std::vector{joining, joining}), "");
+    EXPECT_EQ(cliques_of(std::vector{one, joining, one}), "clique 7 of NVLink domain 5a01");
+    EXPECT_EQ(cliques_of(std::vector{one, other, one}),
+              "clique 2 of NVLink domain 5a01, clique 7 of NVLink domain 5a01");
+}
+
 TEST_F(NvLinks, MayCrossNodesUnlessNvmlSaysThatThereIsNoClique) {
     const auto may_cross = [](const std::vector<Gpu>& gpus, std::chrono::milliseconds limit = 10s) {
         return may_cross_nodes(ask_gpu_fabrics(gpus).finish(std::chrono::steady_clock::now() + limit));
