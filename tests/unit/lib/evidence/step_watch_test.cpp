@@ -180,10 +180,15 @@ TEST_F(Watched, LooksSoonAndThenSeldom) {
     const auto before = StepWatch::Clock::now();
     auto watch = this->watch();
     EXPECT_GE(watch.next_sample(), before + milliseconds(100));
-    EXPECT_LE(watch.next_sample(), StepWatch::Clock::now() + milliseconds(100));
+    const auto started = StepWatch::Clock::now();
+    EXPECT_LE(watch.next_sample(), started + milliseconds(100));
+    std::this_thread::sleep_for(milliseconds(150)); // more than the first pause
+    const auto looks = StepWatch::Clock::now();
     watch.sample();
-    EXPECT_GE(watch.next_sample(), before + milliseconds(100));
-    EXPECT_LE(watch.next_sample(), StepWatch::Clock::now() + milliseconds(5000));
+    const auto looked = StepWatch::Clock::now();
+    EXPECT_GE(watch.next_sample() - looks, std::min<StepWatch::Clock::duration>(looks - started, milliseconds(5000)))
+        << "it pauses as long as the step has run";
+    EXPECT_LE(watch.next_sample() - looked, std::min<StepWatch::Clock::duration>(looked - before, milliseconds(5000)));
 }
 
 TEST_F(Watched, ReadsAtStartAndEndHowOftenAPortWentDown) {

@@ -522,8 +522,8 @@ TEST(ExchangeCrossedRails, AmongTheNodesOfTheSameNetworks) {
     EXPECT_TRUE(lines(crossed_rails(reports)).front().starts_with("n06: mlx5_0:1 in 10.4.0.0/24"));
 }
 
-// A pair is compared with few others only: comparing all with all takes srun seconds.
-TEST(ExchangeCrossedRails, Of5000PairsWithANetworkOfTheirOwn) {
+// A pair of nodes shares both networks with each other alone, and one with all.
+TEST(ExchangeCrossedRails, InOneOf5000PairsWithANetworkOfTheirOwn) {
     Reports reports;
     for (unsigned i = 0; i < 10'000; ++i) {
         const unsigned pair = i / 2;
