@@ -97,11 +97,9 @@ void judge_changes(const Facts& facts, const Expectations& expected, Findings& r
         auto down = growth(facts, port.name(), {"link_downed"});
         std::string evidence = port.file("counters/link_downed");
         const auto carrier = port.netdev == nullptr ? Change() : growth(facts, port.netdev->name, {"carrier_changes"});
-        if (port.netdev != nullptr && !down.known) {
+        if (port.netdev != nullptr && (!down.known || (down.count == 0 && carrier.count > 0 && port.is_roce()))) {
             down = carrier;
             evidence = format_text("/sys/class/net/{}/carrier_changes", port.netdev->name);
-        } else if (down.count == 0 && carrier.count > 0 && port.is_roce()) {
-            down = carrier;
         }
         if (port.choice.used() || down.count > 0) { // a port that has just gone down is not used
             results.push_back(judge(facts, flaps, port.name(), down, 0, evidence));

@@ -347,6 +347,7 @@ TEST(CheckJudge, AnInterfaceThatWentDownAndUpIsAFlap) {
     facts.before->counts["eth1 carrier_changes"] = 2;
     facts.now.counts["eth1 carrier_changes"] = 4;
     EXPECT_EQ(result_of(facts, "link.flaps", "mlx5_1:1").status, Warn);
+    EXPECT_EQ(result_of(facts, "link.flaps", "mlx5_1:1").evidence, "/sys/class/net/eth1/carrier_changes");
     EXPECT_EQ(result_of(facts, "link.flaps", "mlx5_2:1").status, Pass);
     facts.now.counts["mlx5_2:1 link_downed"] += 1;
     facts.fabric.hcas[1].ports[0].state = "DOWN";
