@@ -26,15 +26,37 @@ constexpr milliseconds first_pause(100);
 constexpr milliseconds longest_pause(5000);
 constexpr std::size_t most_others = 16;
 
-/// Returns the LinkDownedCounter of each port that NCCL was told to use. It is in counters/, as the bytes of PortData
-/// are. An interface's carrier_changes are no substitute: mlx5 takes the carrier away to change the MTU.
-std::vector<Count> read_link_downed(const SysRoot& root, const TrafficSources& sources) {
+/// Returns the counts of each port that NCCL was told to use. link_downed is in counters/, as the bytes of PortData
+/// are. The kernel reads carrier_changes without a lock (carrier_changes_show(), Linux net/core/net-sysfs.c), so this
+/// waits for nobody who changes interfaces.
+std::vector<DownCounts> read_downs(const SysRoot& root, const TrafficSources& sources) {
     return mapped(sources.ports, [&root](const PortSource& port) {
-        const bool has_counter = port.expected && port.source == ByteSource::PortData;
-        return has_counter ? read_count(root, format_text("/sys/class/infiniband/{}/ports/{}/counters/link_downed",
-                                                          port.hca, port.port))
-                           : std::nullopt;
+        DownCounts counts;
+        if (port.expected && port.source == ByteSource::PortData) {
+            counts.link_downed = read_count(
+                root, format_text("/sys/class/infiniband/{}/ports/{}/counters/link_downed", port.hca, port.port));
+        }
+        if (port.expected && port.gid) {
+            counts.carrier_changes =
+                read_count(root, format_text("/sys/class/net/{}/carrier_changes", port.gid->netdev));
+        }
+        return counts;
     });
+}
+
+/// Returns how often a port went down. On RoCE, some drivers have no link_downed (bnxt_re, irdma, mana) and mlx5's may
+/// stay 0, so the carrier of the interface counts where link_downed has not grown, as in judge_changes() of
+/// `rdma-nccl check`. Only there, because mlx5 takes the carrier away to change the MTU, too.
+std::optional<LinkDowned> link_downed_of(const PortSource& port, const DownCounts& before, const DownCounts& after) {
+    std::optional<LinkDowned> by_link;
+    if (before.link_downed && after.link_downed) {
+        by_link = LinkDowned{*before.link_downed, *after.link_downed};
+    }
+    const bool went_down = by_link && by_link->times().value_or(0) > 0;
+    if (!went_down && before.carrier_changes && after.carrier_changes) {
+        return LinkDowned{*before.carrier_changes, *after.carrier_changes, port.gid->netdev};
+    }
+    return by_link;
 }
 
 /// Returns the entry of the GID table that NCCL takes at a RoCE port; nullopt where it is not known.
@@ -130,7 +152,7 @@ void add_causes_of_tasks(const WatchedStep& step, const NodeFacts& facts, std::v
 } // namespace
 
 StepWatch::StepWatch(const SysRoot& root, TrafficSources sources, StepProcesses processes, std::span<const Gpu> gpus)
-    : root_(root), meter_(std::move(sources)), link_downed_before_(read_link_downed(root_, meter_.sources())),
+    : root_(root), meter_(std::move(sources)), downs_before_(read_downs(root_, meter_.sources())),
       processes_(processes), start_(Clock::now()), next_sample_(start_ + first_pause), gpus_(gpus),
       may_use_nvlink_(!gpus.empty() && has_imex_channel(root_)) {
     meter_.add(read_traffic(root_, meter_.sources()));
@@ -149,8 +171,8 @@ void StepWatch::sample(bool has_ended) {
             look_up_environment();
             ask_nvml();
         }
-    } else if (link_downed_after_.empty()) { // a later sample is not of the step
-        link_downed_after_ = read_link_downed(root_, meter_.sources());
+    } else if (downs_after_.empty()) { // a later sample is not of the step
+        downs_after_ = read_downs(root_, meter_.sources());
         gid_changes_ =
             mapped(meter_.sources().ports, [this](const PortSource& port) { return read_gid_change(root_, port); });
     }
@@ -225,12 +247,9 @@ void StepWatch::ask_nvml() {
 NodeEvidence StepWatch::evidence() const {
     NodeEvidence evidence;
     evidence.traffic = meter_.total();
-    for (std::size_t i = 0; i < link_downed_after_.size(); ++i) {
-        const Count before = link_downed_before_[i];
-        const Count after = link_downed_after_[i];
-        if (before && after) {
-            evidence.traffic.ports[i].link_downed = LinkDowned{*before, *after};
-        }
+    for (std::size_t i = 0; i < downs_after_.size(); ++i) {
+        evidence.traffic.ports[i].link_downed =
+            link_downed_of(meter_.sources().ports[i], downs_before_[i], downs_after_[i]);
         evidence.traffic.ports[i].gid_change = gid_changes_[i];
     }
     evidence.qps = qps_;

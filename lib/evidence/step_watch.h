@@ -20,6 +20,12 @@
 
 namespace rdma_nccl {
 
+/// What counts how often a port goes down. Absent: NCCL was not told to use the port, or there is no such counter.
+struct DownCounts {
+    Count link_downed;     ///< the port's
+    Count carrier_changes; ///< of the interface of the GID that NCCL takes there
+};
+
 class StepWatch {
 public:
     using Clock = std::chrono::steady_clock;
@@ -61,8 +67,8 @@ private:
 
     const SysRoot& root_;
     TrafficMeter meter_;
-    std::vector<Count> link_downed_before_, link_downed_after_; ///< by port; nothing before the end in the latter
-    std::vector<std::optional<GidChange>> gid_changes_;         ///< by port; nothing before the end
+    std::vector<DownCounts> downs_before_, downs_after_; ///< by port; nothing before the end in the latter
+    std::vector<std::optional<GidChange>> gid_changes_;  ///< by port; nothing before the end
     StepProcesses processes_;
     Clock::time_point start_, next_sample_;
     QpEvidence qps_;

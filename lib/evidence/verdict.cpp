@@ -102,32 +102,41 @@ std::vector<std::string> nodes_without_rdma(const StepVerdict& step) {
     return names;
 }
 
-/// Notes at each node which of its ports went down, and at the step all of them in one sentence, the worst first.
+/// Notes at each node which of its ports went down, and at the step all of them, the worst first, in one sentence for
+/// ports and one for interfaces.
 void note_lost_links(StepVerdict& step) {
     struct Link {
         std::uint64_t times;
+        bool by_carrier;
         std::string name, how_often;
     };
-    constexpr std::string_view remedy = "during the step: look at its cable, transceiver and switch port";
+    const auto sentence = [](const Link& link, const std::string& name) {
+        return format_text("{} {} {} during the step: look at its cable, transceiver and switch port{}", name,
+                           link.by_carrier ? "lost its carrier" : "went down", link.how_often,
+                           link.by_carrier ? ", unless its MTU was changed" : "");
+    };
     std::vector<Link> links;
     for (auto& node : step.nodes) {
         for (const auto& port : node.evidence.traffic.ports) {
-            const auto times = port.link_downed ? port.link_downed->times().value_or(0) : 0;
+            const auto downed = port.link_downed.value_or(LinkDowned());
+            const auto times = downed.times().value_or(0);
             if (times > 0) {
-                auto how_often =
-                    format_text("{}{}", format_count(times, "time"), port.link_downed->is_full() ? " or more" : "");
-                node.notes.push_back(format_text("{} went down {} {}", port.port, how_often, remedy));
-                links.push_back({times, format_text("{} of {}", port.port, node.node), std::move(how_often)});
+                const bool by_carrier = !downed.netdev.empty();
+                const auto name = by_carrier ? format_text("interface {} of {}", downed.netdev, port.port) : port.port;
+                const auto how_often =
+                    format_text("{}{}", format_count(times, "time"), downed.is_full() ? " or more" : "");
+                links.push_back({times, by_carrier, format_text("{} of {}", name, node.node), how_often});
+                node.notes.push_back(sentence(links.back(), name));
             }
         }
     }
     std::ranges::stable_sort(links, std::greater<>(), &Link::times);
     MessageGroups sentences;
     for (const auto& link : links) {
-        sentences.add("", format_text("{}: {}", link.name, link.how_often),
-                      format_text("{} went down {} {}", link.name, link.how_often, remedy));
+        sentences.add(link.by_carrier ? "carrier" : "", format_text("{}: {}", link.name, link.how_often),
+                      sentence(link, link.name));
     }
-    step.lost_links = joined(sentences.texts());
+    step.lost_links = joined(sentences.texts(), "; ");
 }
 
 /// Notes at each node which GIDs that NCCL takes have changed, and at the step all of them in one sentence.

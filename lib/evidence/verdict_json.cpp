@@ -47,7 +47,9 @@ static void fields(auto& f, Row<PortTraffic> /*row*/) {
     f("bytes", "of RDMA; null: they are not counted",
       [](const PortTraffic& p) { return p.source == ByteSource::None ? std::nullopt : std::optional(p.bytes); });
     f("problem", "in words; empty: none", &PortTraffic::problem);
-    f("link_downed", "how often its link went down while the step ran, at least; null: not known",
+    f("link_downed",
+      "how often its link went down, or its interface lost the carrier, while the step ran, at least; "
+      "null: not known",
       [](const PortTraffic& p) { return p.link_downed ? p.link_downed->times() : std::nullopt; });
 }
 

@@ -75,6 +75,7 @@ void fields(auto& f, Is<Bytes> auto& m) {
 
 void fields(auto& f, Is<LinkDowned> auto& m) {
     each(f, "before", m.before, "after", m.after);
+    f("netdev", m.netdev, longest_name);
 }
 
 void fields(auto& f, Is<GidChange> auto& m) {

@@ -121,19 +121,26 @@ struct Bytes {
     friend bool operator==(const Bytes&, const Bytes&) = default;
 };
 
-/// A port's LinkDownedCounter at two times. It has 8 bits and stops at 255 (InfiniBand Architecture, volume 1,
-/// 16.1.3.5: PortCounters).
+/// What counts how often a port goes down, at two times: its LinkDownedCounter, which has 8 bits and stops at 255
+/// (InfiniBand Architecture, volume 1, 16.1.3.5: PortCounters), or the carrier_changes of its interface, which count
+/// each loss of the carrier and each return (Linux Documentation/ABI/testing/sysfs-class-net).
 struct LinkDowned {
     static constexpr std::uint64_t greatest = 255;
     std::uint64_t before = 0;
     std::uint64_t after = 0;
+    std::string netdev{}; ///< the interface whose carrier_changes these are; empty: the LinkDownedCounter
 
-    /// Returns how often the link went down in between; more often is possible if the counter is full now. Returns
-    /// nullopt if nothing is known: the counter was full before, or was reset.
+    /// Returns how often the link went down in between, or the interface lost the carrier that it had at first; more
+    /// often is possible if the counter is full now. Returns nullopt if nothing is known: the counter was full before,
+    /// or was reset, or the interface is another one.
     [[nodiscard]] std::optional<std::uint64_t> times() const {
-        return before < greatest && after >= before ? std::optional(after - before) : std::nullopt;
+        if (after < before || (netdev.empty() && before >= greatest)) {
+            return std::nullopt;
+        }
+        const auto changes = after - before;
+        return netdev.empty() ? changes : changes / 2 + changes % 2;
     }
-    [[nodiscard]] bool is_full() const { return after >= greatest; }
+    [[nodiscard]] bool is_full() const { return netdev.empty() && after >= greatest; }
     friend bool operator==(const LinkDowned&, const LinkDowned&) = default;
 };
 

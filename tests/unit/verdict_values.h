@@ -19,9 +19,11 @@ inline PortTraffic port(std::string name, std::uint64_t bytes, bool expected = t
     return {std::move(name), ByteSource::PortData, {bytes, bytes, false}, expected, {}};
 }
 
-/// Whose first port's LinkDownedCounter went from `before` to `after` during the step.
-inline NodeEvidence with_link_downed(NodeEvidence evidence, std::uint64_t before, std::uint64_t after) {
-    evidence.traffic.ports.front().link_downed = LinkDowned{before, after};
+/// Whose first port's LinkDownedCounter, or the carrier_changes of its interface, went from `before` to `after` during
+/// the step.
+inline NodeEvidence with_link_downed(NodeEvidence evidence, std::uint64_t before, std::uint64_t after,
+                                     std::string netdev = "") {
+    evidence.traffic.ports.front().link_downed = LinkDowned{before, after, std::move(netdev)};
     return evidence;
 }
 

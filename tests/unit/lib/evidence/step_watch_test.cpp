@@ -56,11 +56,19 @@ protected:
     }
     /// What is known of it when it goes from 3 to 5 during a step.
     std::optional<LinkDowned> link_downed() {
-        downs(3);
+        return link_downed([this] { downs(3); }, [this] { downs(5); });
+    }
+    /// What is known of it at the end of a step with `before` in front and `change` amid it.
+    std::optional<LinkDowned> link_downed(const std::function<void()>& before, const std::function<void()>& change) {
+        before();
         auto watch = this->watch();
-        downs(5);
+        change();
         watch.sample(true);
         return watch.evidence().traffic.ports.at(0).link_downed;
+    }
+    /// How often eth0 has lost its carrier or got it back.
+    void carrier_changes(std::uint64_t count) {
+        tree_.file("/sys/class/net/eth0/carrier_changes", std::to_string(count) + "\n");
     }
     /// The port's table has an address, of eth0, at an index.
     void gid(unsigned index, const std::string& address, const std::string& type = "RoCE v2") {
@@ -248,6 +256,57 @@ TEST_F(Watched, ACounterOfLinksThatIsMissingIsNoProblem) {
         EXPECT_EQ(port.link_downed, std::nullopt) << missing_at_start;
         EXPECT_EQ(port.problem, "") << missing_at_start;
     }
+}
+
+TEST_F(Watched, ReadsTheCarrierOfTheInterfaceWhereLinkDownedHasNotGrown) {
+    const auto known = [this](std::uint64_t downs_after) {
+        return link_downed(
+            [this] {
+                downs(3);
+                carrier_changes(2);
+            },
+            [&] {
+                downs(downs_after);
+                carrier_changes(6);
+            });
+    };
+    EXPECT_EQ(known(3), (LinkDowned{3, 3})) << "InfiniBand";
+    take_gid();
+    EXPECT_EQ(known(4), (LinkDowned{3, 4})) << "the link is counted";
+    EXPECT_EQ(known(3), (LinkDowned{2, 6, "eth0"})) << "mlx5's may stay 0";
+    EXPECT_EQ(known(1), (LinkDowned{2, 6, "eth0"})) << "it was reset";
+    sources_.ports.front().source = ByteSource::HwOctets;
+    EXPECT_EQ(known(4), (LinkDowned{2, 6, "eth0"})) << "such a device has no counters/";
+    sources_.ports.front().expected = false;
+    EXPECT_EQ(known(4), std::nullopt) << "NCCL was not told to use it";
+}
+
+TEST_F(Watched, ACarrierOfWhichNothingIsKnownIsNoLoss) {
+    take_gid();
+    downs(3);
+    const auto no_file = [this] { tree_.remove("/sys/class/net/eth0/carrier_changes"); };
+    const auto two = [this] { carrier_changes(2); };
+    const auto four = [this] { carrier_changes(4); };
+    EXPECT_EQ(link_downed(no_file, four), (LinkDowned{3, 3}));
+    EXPECT_EQ(link_downed(two, no_file), (LinkDowned{3, 3}));
+    sources_.ports.front().source = ByteSource::HwOctets;
+    EXPECT_EQ(link_downed(two, no_file), std::nullopt);
+    EXPECT_EQ(link_downed(four, two)->times(), std::nullopt) << "it is another interface";
+    EXPECT_EQ(link_downed(four, four)->times(), 0);
+}
+
+TEST_F(Watched, ReadsTheCarrierAtStartAndEnd) {
+    take_gid();
+    carrier_changes(2);
+    auto watch = this->watch();
+    carrier_changes(3);
+    watch.sample();
+    EXPECT_EQ(watch.evidence().traffic.ports.at(0).link_downed, std::nullopt) << "the step has not ended";
+    carrier_changes(4);
+    watch.sample(true);
+    carrier_changes(8);
+    watch.sample(true);
+    EXPECT_EQ(watch.evidence().traffic.ports.at(0).link_downed, (LinkDowned{2, 4, "eth0"})) << "not of the step";
 }
 
 TEST_F(Watched, ReadsAtTheEndWhetherTheGidOfNcclHasChanged) {

@@ -567,6 +567,28 @@ TEST(StepVerdict, NotesAPortThatWentDown) {
               "mlx5_0:1 of n07 went down 1 time or more" + remedy);
 }
 
+TEST(StepVerdict, NotesAnInterfaceThatLostItsCarrier) {
+    const auto step = judge_step({with_link_downed(node(gib, 0, "n07"), 2, 6, "eth1")}, {});
+    const std::string remedy =
+        " during the step: look at its cable, transceiver and switch port, unless its MTU was changed";
+    EXPECT_EQ(step.lost_links, "interface eth1 of mlx5_0:1 of n07 lost its carrier 2 times" + remedy);
+    EXPECT_EQ(step.nodes[0].notes, Texts{"interface eth1 of mlx5_0:1 lost its carrier 2 times" + remedy});
+    EXPECT_EQ(step.verdict, Verdict::Used);
+    EXPECT_TRUE(step.why.empty());
+}
+
+TEST(StepVerdict, EachLossAndEachReturnOfACarrierIsAChange) {
+    constexpr auto most = std::numeric_limits<std::uint64_t>::max();
+    EXPECT_EQ((LinkDowned{2, 2, "eth1"}.times()), 0);
+    EXPECT_EQ((LinkDowned{2, 3, "eth1"}.times()), 1) << "it has not come back";
+    EXPECT_EQ((LinkDowned{2, 4, "eth1"}.times()), 1);
+    EXPECT_EQ((LinkDowned{2, 5, "eth1"}.times()), 2);
+    EXPECT_EQ((LinkDowned{0, most, "eth1"}.times()), most / 2 + 1);
+    EXPECT_EQ((LinkDowned{300, 302, "eth1"}.times()), 1) << "it does not stop at 255";
+    EXPECT_FALSE((LinkDowned{300, 302, "eth1"}.is_full()));
+    EXPECT_EQ((LinkDowned{4, 2, "eth1"}.times()), std::nullopt) << "it is another interface";
+}
+
 TEST(StepVerdict, SaysNothingOfALinkOfWhichNothingIsKnown) {
     struct Row {
         std::uint64_t before, after;
@@ -579,7 +601,7 @@ TEST(StepVerdict, SaysNothingOfALinkOfWhichNothingIsKnown) {
     EXPECT_EQ(judge_step({node(gib, 0)}, {}).lost_links, "");
 }
 
-TEST(StepVerdict, NamesAllPortsThatWentDownInOneSentenceTheWorstFirst) {
+TEST(StepVerdict, NamesAllPortsThatWentDownInASentenceOfTheirKindTheWorstFirst) {
     const auto down = [](const char* name, std::uint64_t times) {
         return with_link_downed(node(gib, 0, name), 0, times);
     };
@@ -589,6 +611,15 @@ TEST(StepVerdict, NamesAllPortsThatWentDownInOneSentenceTheWorstFirst) {
     EXPECT_EQ(judge_step({down("n1", 1), node(gib, 0, "n2"), two, down("n4", 12)}, {}).lost_links,
               "mlx5_0:1 of n4 went down 12 times during the step: look at its cable, transceiver and switch port "
               "(likewise mlx5_0:1 of n3: 2 times, mlx5_0:1 of n1: 1 time, mlx5_1:1 of n3: 1 time)");
+    const auto carrier = [](const char* name, std::uint64_t changes) {
+        return with_link_downed(node(gib, 0, name), 0, changes, "eth1");
+    };
+    EXPECT_EQ(
+        judge_step({carrier("n1", 2), down("n2", 1), carrier("n3", 6), down("n4", 2)}, {}).lost_links,
+        "interface eth1 of mlx5_0:1 of n3 lost its carrier 3 times during the step: look at its cable, transceiver "
+        "and switch port, unless its MTU was changed (likewise interface eth1 of mlx5_0:1 of n1: 1 time); "
+        "mlx5_0:1 of n4 went down 2 times during the step: look at its cable, transceiver and switch port "
+        "(likewise mlx5_0:1 of n2: 1 time)");
     const auto many = judge_step(std::vector<NodeEvidence>(1000, down("n1", 1)), {}).lost_links;
     EXPECT_TRUE(many.ends_with("and 991 more)")) << many;
 }

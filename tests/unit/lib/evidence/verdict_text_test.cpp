@@ -176,7 +176,7 @@ StepVerdict hostile_step() {
     auto evidence = without_source(node(0, gib, hostile));
     evidence.traffic.ports.front().port = hostile;
     evidence.traffic.ports.front().problem = hostile;
-    evidence.traffic.ports.front().link_downed = LinkDowned{0, std::numeric_limits<std::uint64_t>::max()};
+    evidence.traffic.ports.front().link_downed = LinkDowned{0, std::numeric_limits<std::uint64_t>::max(), hostile};
     evidence.traffic.netdevs.front().netdev = hostile;
     evidence.traffic.netdevs.front().problem = hostile;
     evidence.qps = {false, hostile, 0, {hostile}, {hostile}};
@@ -243,13 +243,16 @@ TEST(VerdictJson, HasHowOftenPortsWentDown) {
     evidence.traffic.ports.push_back(port("mlx5_1:1", gib));
     evidence.traffic.ports.push_back(port("mlx5_2:1", gib));
     evidence.traffic.ports.back().link_downed = LinkDowned{5, 3};
+    evidence.traffic.ports.push_back(port("mlx5_3:1", gib));
+    evidence.traffic.ports.back().link_downed = LinkDowned{2, 4, "eth3"};
     const auto json = *Json::parse(verdict_json(judge_step({evidence}, {}), 1, 0));
     const auto& ports = json.at("nodes").at(0).at("ports");
     EXPECT_EQ(ports.at(0).at("link_downed"), 2);
     EXPECT_TRUE(ports.at(1).at("link_downed").is_null()) << "there is no such counter";
     EXPECT_TRUE(ports.at(2).at("link_downed").is_null()) << "it was reset";
+    EXPECT_EQ(ports.at(3).at("link_downed"), 1) << "its interface lost the carrier and got it back";
     EXPECT_EQ(json.at("lost_links").text().find("mlx5_0:1 of n01 went down 2 times"), 0U);
-    EXPECT_EQ(json.at("nodes").at(0).at("notes").size(), 1U);
+    EXPECT_EQ(json.at("nodes").at(0).at("notes").size(), 2U);
 }
 
 TEST(VerdictJson, HasTheGidsThatChanged) {

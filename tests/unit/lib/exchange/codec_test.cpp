@@ -131,7 +131,8 @@ NodeEvidence full_evidence() {
     evidence.traffic = {12.25,
                         {{"mlx5_1:1", ByteSource::PortData, most, true, "", LinkDowned{3, 5},
                           GidChange{3, ip("10.1.0.7"), ip("fe80::1"), 5}},
-                         {"mlx5_2:1", ByteSource::PortData, most, true, "", {}, GidChange{1, ip("fd00::7"), ip("::")}},
+                         {"mlx5_2:1", ByteSource::PortData, most, true, "", LinkDowned{2, 6, "eth1"},
+                          GidChange{1, ip("fd00::7"), ip("::")}},
                          {"siw0:1", ByteSource::None, {}, false, "no counters/ at all"}},
                         {{"eth0", NetdevRole::Plain, {1, 2, false}, "its counters were reset"},
                          {"ib0", NetdevRole::Ipoib, {3, 4, false}, ""}},
@@ -186,6 +187,10 @@ TEST(ExchangeMessage, NothingIsKnownOfLinksAndGidsOfANodeThatDoesNotReadThem) {
     ASSERT_TRUE(read) << read.error().message;
     EXPECT_EQ(read->traffic.ports.at(0).link_downed, std::nullopt);
     EXPECT_EQ(read->traffic.ports.at(0).gid_change, std::nullopt);
+    const auto by_link =
+        read_evidence(R"({"evidence": {"traffic": {"ports": [{"link_downed": {"before": 3, "after": 5}}]}}})");
+    ASSERT_TRUE(by_link) << by_link.error().message;
+    EXPECT_EQ(by_link->traffic.ports.at(0).link_downed, (LinkDowned{3, 5})) << "of a node that reads no carrier";
 }
 
 TEST(ExchangeMessage, ResultsSurvive) {
@@ -322,7 +327,7 @@ TEST(ExchangeMessage, TheLongestOfANodeIsWithinItsLimit) {
     evidence.node = evidence.log->version = name;
     evidence.problem = evidence.qps.unknown_why = text;
     const auto gid = ip("1111:2222:3333:4444:5555:6666:7777:8888");
-    evidence.traffic.ports.assign(2000, {name, ByteSource::None, most, true, text, LinkDowned{most.tx, most.rx},
+    evidence.traffic.ports.assign(2000, {name, ByteSource::None, most, true, text, LinkDowned{most.tx, most.rx, name},
                                          GidChange{4294967295U, gid, gid, 4294967295U}});
     evidence.traffic.netdevs.assign(2000, {name, NetdevRole::Ipoib, most, text});
     evidence.qps.own_ports.assign(2000, name);
@@ -485,6 +490,7 @@ TEST(ExchangeMessage, MalformedFieldsOfANodeAreRefused) {
                     R"("traffic":{"ports":[{"source":5}]})", R"("traffic":{"netdevs":[{"role":3}]})",
                     R"("traffic":{"ports":[{"bytes":{"at_least":1}}]})", R"("traffic":{"ports":[{"link_downed":2}]})",
                     R"("traffic":{"ports":[{"link_downed":{"after":-1}}]})",
+                    R"("traffic":{"ports":[{"link_downed":{"netdev":1}}]})",
                     R"("traffic":{"ports":[{"gid_change":{"after":"none"}}]})",
                     R"("traffic":{"ports":[{"gid_change":{"moved_to":-1}}]})", R"("qps":{"known":"yes"})",
                     R"("gpus":"8")", R"("log":{"ranks":-1})", R"("log":[])", R"("causes":{})", R"("exclusive":null)"});
