@@ -151,7 +151,7 @@ void note_changed_gids(StepVerdict& step) {
             const auto& change = *port.gid_change;
             const auto entry = format_text("GID {} of {}", change.index, port.port);
             const auto of_node = format_text("{} of {}", entry, node.node);
-            const auto moved = change.moved_to ? format_text(" (now at index {})", *change.moved_to) : "";
+            const auto moved = change.moved_to ? format_text(" (which is at index {} now)", *change.moved_to) : "";
             const auto what = format_text("was {}{} and is now {}: keep the interface's addresses while jobs run",
                                           text_of(change.before), moved, text_of(change.after));
             node.notes.push_back(format_text("{} {}", entry, what));

@@ -640,7 +640,7 @@ TEST(StepVerdict, NotesAGidOfNcclThatHasChanged) {
     EXPECT_EQ(judge_step({with_gid_change(good, "10.1.0.7", "::")}, {}).changed_gids,
               "GID 3 of mlx5_0:1 of n07 was 10.1.0.7 and is now empty" + remedy);
     EXPECT_EQ(judge_step({with_gid_change(good, "10.1.0.7", "::", 5)}, {}).changed_gids,
-              "GID 3 of mlx5_0:1 of n07 was 10.1.0.7 (now at index 5) and is now empty" + remedy);
+              "GID 3 of mlx5_0:1 of n07 was 10.1.0.7 (which is at index 5 now) and is now empty" + remedy);
 }
 
 TEST(StepVerdict, NamesAllGidsThatHaveChangedInOneSentence) {
