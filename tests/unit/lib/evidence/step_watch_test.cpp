@@ -7,6 +7,8 @@
 #include "tests/unit/fake_nvml.h"
 #include "tests/unit/tree.h"
 
+#include <algorithm>
+#include <chrono>
 #include <functional>
 #include <gtest/gtest.h>
 #include <sys/wait.h>
@@ -194,9 +196,9 @@ TEST_F(Watched, LooksSoonAndThenSeldom) {
     const auto looks = StepWatch::Clock::now();
     watch.sample();
     const auto looked = StepWatch::Clock::now();
-    EXPECT_GE(watch.next_sample() - looks, std::min<StepWatch::Clock::duration>(looks - started, milliseconds(5000)))
-        << "it pauses as long as the step has run";
-    EXPECT_LE(watch.next_sample() - looked, std::min<StepWatch::Clock::duration>(looked - before, milliseconds(5000)));
+    const auto pause = [](auto run) { return std::min(std::chrono::floor<milliseconds>(run), milliseconds(5000)); };
+    EXPECT_GE(watch.next_sample(), looks + pause(looks - started)) << "it pauses as long as the step has run";
+    EXPECT_LE(watch.next_sample(), looked + pause(looked - before));
 }
 
 TEST_F(Watched, ReadsAtStartAndEndHowOftenAPortWentDown) {
