@@ -37,8 +37,9 @@ TEST(NetworkPlace, IsWhatSlurmSays) {
     EXPECT_EQ(parse_place("b3.n07", "block.node", "n07")->groups, Groups{"b3"});
     EXPECT_EQ(parse_place("s[0-1].leaf[2,4].n07", "switch.switch.node", "n07")->groups,
               (Groups{"s[0-1]", "leaf[2,4]"}));
-    EXPECT_EQ(parse_place("core.s1.l1.n1", "switch.switch.switch.node", "n1")->groups, (Groups{"core", "s1", "l1"}));
-    EXPECT_EQ(parse_place("c[1-2].s[0-1].l3.r[2,4].n07", "switch.switch.switch.switch.node", "n07")->groups,
+    EXPECT_EQ(parse_place("core.s1.l1.n1", "switch.switch.switch.node", "n1").value().groups,
+              (Groups{"core", "s1", "l1"}));
+    EXPECT_EQ(parse_place("c[1-2].s[0-1].l3.r[2,4].n07", "switch.switch.switch.switch.node", "n07").value().groups,
               (Groups{"c[1-2]", "s[0-1]", "l3", "r[2,4]"}));
     EXPECT_EQ(parse_place(".leaf1.n07", "switch.switch.node", "n07")->groups, (Groups{"", "leaf1"}));
     EXPECT_EQ(parse_place("b3.n07.example.org", "block.node", "n07.example.org")->groups, Groups{"b3"});
