@@ -20,8 +20,10 @@ TEST(ExplainText, ShowsTheFaultsOfFabricProfilesWithTheirLines) {
 
 TEST(ExplainText, ShowsTheOrderByTheNetworkAndWhatARingGains) {
     const auto place = [](std::string leaf) { return std::optional(NetworkPlace{{"spine", std::move(leaf)}}); };
-    Explained explained{{}, "n01", order::order_nodes({"n1", "n2", "n3", "n4"}, {1, 1, 1, 1}, "scontrol show topology",
-                                                      NetworkPlaces{place("a"), place("b"), place("a"), place("b")})};
+    Explained explained{{},
+                        "n01",
+                        order::order_nodes({"n1", "n2", "n3", "n4"}, {1, 1, 1, 1}, "scontrol show topology",
+                                           NetworkPlaces{place("a"), place("b"), place("a"), place("b")})};
     explained.node.plan.leave_alone = true;
     EXPECT_NE(explain_text(explained).find(R"(
 order by the network

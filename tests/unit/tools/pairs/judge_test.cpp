@@ -572,7 +572,7 @@ TEST(PairsJudge, CountsCrossedRailsOfMoreThanThreeOrders) {
     }
     const auto notes = judge(report, {}).notes;
     ASSERT_EQ(notes.size(), 4U) << all_texts(judge(report, {}));
-    EXPECT_EQ(notes[3], "2 more groups of nodes have their networks in another order");
+    EXPECT_EQ(notes[3], "2 more groups of nodes: networks in another order, too");
     report.nodes[11].rails = report.nodes[10].rails = report.nodes[0].rails;
     EXPECT_EQ(judge(report, {}).notes.size(), 3U) << all_texts(judge(report, {}));
 }
