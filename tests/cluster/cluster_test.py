@@ -3,10 +3,13 @@
 
 from __future__ import annotations
 
+import contextlib
+import faulthandler
 import os
 import re
 import subprocess
 import sys
+import threading
 import time
 import unittest
 
@@ -15,6 +18,7 @@ CHECKOUT = os.path.dirname(os.path.dirname(HERE))
 CLUSTER = os.path.join(HERE, "cluster")
 PYTHON = "/usr/bin/python3"  # Debian's, which Debian's torch is for
 TIME_LIMIT = 120  # seconds for one command in the cluster, and for its nodes to be idle after a test
+TEST_LIMIT = 900  # seconds for one test; it hangs if it takes longer
 OUT_OF_SERVICE = "drain|down|fail|unknown"
 
 CONTRACT = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "NODE_RANK", "NNODES", "MASTER_ADDR", "MASTER_PORT")
@@ -29,19 +33,29 @@ def build_directory() -> str:
 BUILD = build_directory()
 
 
+@contextlib.contextmanager
+def killed_on_failure(process: subprocess.Popen):
+    """A test that fails while the process runs must not wait for it: what would end it does not come any more."""
+    try:
+        yield process
+    except BaseException:
+        process.kill()
+        raise
+
+
 class Cluster:
     """A private cluster for one test class; goes down with this process."""
 
     def __init__(self, *arguments: str):
         command = [CLUSTER, "up", "--owner", str(os.getpid()), "--plugin", os.path.join(BUILD, "rdma_nccl.so")]
         command += ["--bin", os.path.join(BUILD, "rdma-nccl"), "--bin", os.path.join(BUILD, "examples", "pi")]
-        result = subprocess.run([*command, *arguments], text=True, capture_output=True, check=False)
+        result = subprocess.run([*command, *arguments], text=True, capture_output=True, check=False, timeout=TEST_LIMIT)
         if result.returncode != 0:
             raise RuntimeError(result.stdout + result.stderr)
         self.dir = result.stdout.split()[0]
 
     def down(self) -> None:
-        subprocess.run([CLUSTER, "down", "--dir", self.dir], check=True)
+        subprocess.run([CLUSTER, "down", "--dir", self.dir], check=True, timeout=TIME_LIMIT)
 
     def run(self, *command: str, user: str = "alice", node: str = "login", **variables: str):
         where = [CLUSTER, "exec", "--dir", self.dir, "--user", user, "--node", node, "--"]
@@ -52,7 +66,32 @@ class Cluster:
         )
 
 
-class ClusterTest(unittest.TestCase):
+class LimitedTest(unittest.TestCase):
+    """A test that hangs says where, and what runs, and ends this program; its clusters go down with it."""
+
+    def run(self, result=None):
+        watch = threading.Timer(TEST_LIMIT, self.give_up)
+        watch.daemon = True
+        watch.start()
+        try:
+            return super().run(result)
+        finally:
+            watch.cancel()
+
+    def give_up(self) -> None:
+        try:
+            print(f"\n{self.id()} has not ended after {TEST_LIMIT} s", file=sys.stderr)
+            faulthandler.dump_traceback()
+            print(self.what_runs(), file=sys.stderr, flush=True)
+        finally:
+            os._exit(1)
+
+    def what_runs(self) -> str:
+        processes = subprocess.run(["ps", "-eo", "pid,ppid,stat,wchan:20,etimes,args"], text=True, capture_output=True, check=False).stdout
+        return "\n".join(line for line in processes.splitlines() if re.search("slurmstepd|slurmd|slurmctld|srun|salloc|sbatch", line))
+
+
+class ClusterTest(LimitedTest):
     arguments: list[str] = []
 
     @classmethod
@@ -77,11 +116,12 @@ class ClusterTest(unittest.TestCase):
         return set(self.cluster.run("sinfo", "--noheader", "--Node", "--Format=StateLong", user="root").stdout.split())
 
     def what_runs(self) -> str:
-        jobs = self.cluster.run("bash", "-c", "sinfo --Node --long; squeue; squeue --steps", user="root").stdout
-        processes = subprocess.run(["ps", "-eo", "pid,ppid,stat,wchan:20,etimes,args"], text=True, capture_output=True, check=False).stdout
-        slurm = [line for line in processes.splitlines() if re.search("slurmstepd|slurmd|slurmctld|srun|salloc|sbatch", line)]
-        logs = subprocess.run(["bash", "-c", f"tail -n 30 {self.cluster.dir}/log/*"], text=True, capture_output=True, check=False).stdout
-        return "\n".join([jobs, *slurm, logs])
+        logs = subprocess.run(["bash", "-c", f"tail -n 30 {self.cluster.dir}/log/*"], capture_output=True, check=False).stdout
+        try:
+            jobs = self.cluster.run("bash", "-c", "sinfo --Node --long; squeue; squeue --steps", user="root").stdout
+        except subprocess.TimeoutExpired:
+            jobs = "slurmctld does not answer"
+        return "\n".join([jobs, super().what_runs(), logs.decode(errors="replace")])
 
     def good(self, *command: str, **options) -> str:
         result = self.cluster.run(*command, **options)

@@ -20,6 +20,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path[:0] = [HERE, os.path.join(os.path.dirname(HERE), "common")]
 
 from boot import Init  # noqa: E402
+from cluster_test import LimitedTest  # noqa: E402
 from layout import _as_gateway, make_cluster  # noqa: E402
 from memory import MEMORY  # noqa: E402
 from leftovers import eventually, host_state, processes_naming  # noqa: E402
@@ -43,7 +44,7 @@ def own_processes(state: str) -> list[int]:
     return [process["pid"] for process in json.loads(read(state, "keeper.json"))["processes"]]
 
 
-class OneCluster(unittest.TestCase):
+class OneCluster(LimitedTest):
     """One cluster for all tests here: n01 nine-hca with 8 GPUs, n02 bond with 2."""
 
     @classmethod
@@ -252,7 +253,7 @@ def default_routes(ipv6_route: str) -> set[tuple[str, ...]]:
     return {(f[0], f[1], f[8], f[9]) for f in fields if f[1] in ("00", "40", "08")}
 
 
-class Ends(unittest.TestCase):
+class Ends(LimitedTest):
     """Whatever ends a cluster, nothing of it is left."""
 
     def setUp(self):
@@ -369,7 +370,7 @@ class Ends(unittest.TestCase):
         self.assert_nothing_left()
 
 
-class Reasons(unittest.TestCase):
+class Reasons(LimitedTest):
     """Why a cluster does not come up."""
 
     def test_nodes_that_are_not_idle_are_named(self):
@@ -387,7 +388,7 @@ class Reasons(unittest.TestCase):
             _as_gateway(login, [node])
 
 
-class Descriptions(unittest.TestCase):
+class Descriptions(LimitedTest):
     """The GID table of facts that people have printed of the nine-HCA node."""
 
     def test_gids_of_the_nine_hca_node(self):
