@@ -45,7 +45,9 @@ BlockedSignals::BlockedSignals(const std::set<int>& more) {
 }
 
 BlockedSignals::~BlockedSignals() {
-    // Signals that arrived after the end of the job must not change its exit code.
+    if (keeps_blocked_) {
+        return;
+    }
     const timespec at_once{};
     while (::sigtimedwait(&handled_, nullptr, &at_once) > 0) {
     }

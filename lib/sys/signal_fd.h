@@ -30,6 +30,9 @@ public:
     /// Returns the signals that a SignalReader reads: INT, TERM, HUP, QUIT, USR1, USR2, CONT, WINCH, TSTP, CHLD and
     /// `more`.
     [[nodiscard]] const sigset_t& handled() const { return handled_; }
+    /// Leaves the signals blocked when this object ends, in a process that ends next: what comes late must not change
+    /// its exit code.
+    void keep_blocked() { keeps_blocked_ = true; }
     /// Restores the signal mask and the dispositions, for a child that is about to execute another program.
     void restore() const;
 
@@ -38,6 +41,7 @@ private:
     sigset_t old_mask_{};
     struct sigaction old_child_action_ {};
     struct sigaction old_pipe_action_ {};
+    bool keeps_blocked_ = false;
 };
 
 struct ReceivedSignal {

@@ -168,7 +168,8 @@ int run_ranks(Job job) {
     for (const auto& [from, to] : job.options.on_signal) {
         handled.insert(from);
     }
-    const BlockedSignals signals(handled);
+    BlockedSignals signals(handled);
+    signals.keep_blocked();
     const int exit_code = run_guarded(signals, [&](int guard_fd) {
         const auto control = start_control(job.options, job.environment, job.plan, job.node,
                                            default_port_range(read_ephemeral_range(job.root)));

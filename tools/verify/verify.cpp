@@ -166,7 +166,8 @@ Result<int> verify_program(const VerifyOptions& options) {
     if (options.full) {
         logs.open(facts);
     }
-    const BlockedSignals blocked;
+    BlockedSignals blocked;
+    blocked.keep_blocked();
     const auto signals = SignalReader::open(blocked);
     if (!signals) {
         return fail("verify: " + signals.error().message);
