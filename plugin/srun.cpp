@@ -257,7 +257,7 @@ int client_start_step(const Configuration& configuration, const SpankHandle& hos
         const bool several = !is_lone_node(host, heterogeneous_job);
         note.unequal_gpus = host.node_count().value_or(1) > 1 && load_gpus_differ(*job_id);
         leave_note(std::move(note), settings, environment);
-        for (const auto line : several ? not_agreed(settings) : std::vector<std::string_view>()) {
+        for (const auto& line : several ? not_agreed(settings) : std::vector<std::string>()) {
             report_to_user(line);
         }
     }

@@ -202,6 +202,15 @@ bool is_of_interest(const Settings& settings, std::string_view key) {
     return settings.verbose >= (given_by_user(settings, key) ? 1U : 2U);
 }
 
+/// Returns true if srun is to say why Slurm's order stays.
+bool is_order_of_interest(const Settings& settings) {
+    return settings.order == OrderChoice::Auto ? settings.verbose >= 2 : is_of_interest(settings, "order");
+}
+
+std::string order_line(const Settings& settings, std::string_view why) {
+    return format_text("order={}: {}", settings.order == OrderChoice::Auto ? "auto" : "topology", why);
+}
+
 } // namespace
 
 std::vector<Finding> find_differences(std::span<const NodeReport> reports) {
@@ -264,10 +273,10 @@ OrderChosen choose_order(std::span<const NodeReport> reports, const Settings& se
     return {std::move(ordered.order), std::move(gain)};
 }
 
-std::vector<std::string_view> not_agreed(const Settings& settings) {
-    std::vector<std::string_view> lines;
-    if (settings.order != OrderChoice::Slurm && is_of_interest(settings, "order")) {
-        lines.emplace_back("order=topology: Slurm's stays: the nodes have not agreed");
+std::vector<std::string> not_agreed(const Settings& settings) {
+    std::vector<std::string> lines;
+    if (settings.order != OrderChoice::Slurm && is_order_of_interest(settings)) {
+        lines.push_back(order_line(settings, "Slurm's stays: the nodes have not agreed"));
     }
     if (settings.fabric_profile && is_of_interest(settings, "fabric_profile")) {
         lines.emplace_back(settings.exchange ? "fabric_profile=on sets nothing: the nodes have not agreed"
@@ -325,8 +334,8 @@ ExchangeOutcome agree(std::span<const NodeReport> reports, std::span<const HeadC
         common.strict_fault = fault->line();
     }
     const auto [order, order_why] = choose_order(reports, settings);
-    if (!order.empty() || is_of_interest(settings, "order")) {
-        outcome.order_why = order_why;
+    if (!order.empty() || (!order_why.empty() && is_order_of_interest(settings))) {
+        outcome.order_line = order_line(settings, order_why);
     }
     const auto places = place_nodes(reports, order);
     const auto shares = common.alone.empty() ? share_ranks(reports, common.layout, order) : std::vector<RankShare>();

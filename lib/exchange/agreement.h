@@ -80,7 +80,7 @@ OrderChosen choose_order(std::span<const NodeReport> reports, const Settings& se
 
 /// Returns a line for each setting that does nothing because the nodes have not agreed: of those that the user gave;
 /// with verbose=2 of the site's, too.
-std::vector<std::string_view> not_agreed(const Settings& settings);
+std::vector<std::string> not_agreed(const Settings& settings);
 
 /// Returns the ranks of each node in node and pod layout, counted in `order` (OrderChosen). Empty in rank layout, and
 /// when a node has no GPU to count by.
@@ -93,7 +93,7 @@ struct ExchangeOutcome {
     std::vector<Agreement> agreements; ///< one for each report
     HostsTable hosts;                  ///< in the order of the ranks; empty unless requested
     std::string summary;               ///< the summary line of a step
-    std::string order_why;             ///< OrderChosen::why, where it matters to the user
+    std::string order_line; ///< "order=topology: ", or auto, and OrderChosen::why, where it matters to the user
     std::vector<Finding> findings;
 };
 

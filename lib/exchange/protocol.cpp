@@ -262,8 +262,8 @@ void ExchangeRounds::answer() {
     const auto outcome = agree(all, candidates_, results, settings_);
     if (settings_.verbose > 0) {
         report_(outcome.summary);
-        if (!outcome.order_why.empty()) {
-            report_("order=topology: " + outcome.order_why);
+        if (!outcome.order_line.empty()) {
+            report_(outcome.order_line);
         }
         report_findings(outcome.findings);
     }
@@ -285,7 +285,7 @@ void ExchangeRounds::answer_alone(const std::string& why) {
     if (settings_.verbose > 0) {
         report_(format_text("warning: {}: each node plans alone", why));
     }
-    for (const auto line : not_agreed(settings_)) {
+    for (const auto& line : not_agreed(settings_)) {
         report_(line);
     }
     late_answer_ = share(disagreement(why));

@@ -52,7 +52,7 @@ void add_torchrun(VariableList& variables, const Plan& plan, const Step& step) {
     const auto* port = find_variable(variables.list(), "MASTER_PORT");
     variables.set("PET_MASTER_PORT", port->value, port->source, "as MASTER_PORT");
     variables.set("PET_RDZV_BACKEND", "static", "layout",
-                  plan.order ? "ranks follow order=topology" : "ranks follow the order of Slurm's nodes");
+                  plan.order ? "ranks follow the order by the network" : "ranks follow the order of Slurm's nodes");
     variables.set("PET_RDZV_ID", step.name(), "slurm", "job and step");
 }
 
@@ -192,7 +192,7 @@ std::vector<Variable> plan_task(const Plan& plan, const TaskFacts& task, const E
     // distribution: node rank 0 hosts torchrun's static rendezvous.
     const unsigned slurms = rank_layout ? task.node_rank : task.rank;
     const unsigned node_rank = plan.order ? plan.order->node_rank : slurms;
-    const std::string_view by_order = "the node's place by order=topology";
+    const std::string_view by_order = "the node's place in the order by the network";
     // What was exported for all tasks cannot be right for each. For one it can: a loop of srun gives each step its own.
     const auto set = [&](std::string_view name, unsigned value, std::string_view why) {
         task.task_count > 1 ? variables.force(name, to_string(value), "slurm", std::string(why))

@@ -42,8 +42,8 @@ constexpr auto layouts = std::to_array<Word<Layout>>(
     {{"auto", Layout::Auto}, {"rank", Layout::Rank}, {"node", Layout::Node}, {"pod", Layout::Pod}});
 constexpr auto hosts_words = std::to_array<Word<HostsChoice>>(
     {{"off", HostsChoice::Off}, {"file", HostsChoice::File}, {"mount", HostsChoice::Mount}});
-constexpr auto orders =
-    std::to_array<Word<OrderChoice>>({{"slurm", OrderChoice::Slurm}, {"topology", OrderChoice::Topology}});
+constexpr auto orders = std::to_array<Word<OrderChoice>>(
+    {{"slurm", OrderChoice::Slurm}, {"auto", OrderChoice::Auto}, {"topology", OrderChoice::Topology}});
 constexpr auto families = std::to_array<Word<FamilyChoice>>(
     {{"auto", FamilyChoice::Auto}, {"ipv4", FamilyChoice::Ipv4}, {"ipv6", FamilyChoice::Ipv6}});
 constexpr auto roce_versions = std::to_array<Word<RoceVersion>>({{"2", RoceVersion::V2}, {"1", RoceVersion::V1}});
@@ -221,7 +221,7 @@ constexpr auto keys = std::to_array<SettingsKey>({
     {"port", "auto, N", "MASTER_PORT; the three ports behind it are used too", set_port},
     {"port_range", "auto, A-B", "where a port is taken from when Slurm reserves none", set_port_range},
     {"exchange", "on, off, SECONDS", "let the nodes of a step agree before the ranks start", set_exchange},
-    {"order", "slurm, topology", "number the nodes as Slurm does, or those of a switch or block in a row",
+    {"order", "slurm, auto, topology", "number the nodes as Slurm does, or those of a switch or block in a row",
      set_word<&Settings::order, orders>},
     {"hosts", "off, file, mount", "a table of all nodes for programs that want one",
      set_word<&Settings::hosts, hosts_words>},

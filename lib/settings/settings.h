@@ -31,8 +31,9 @@ struct HeadChoice {
 };
 
 enum class HostsChoice { Off, File, Mount };
-/// `order`: of the step's nodes in RANK and NODE_RANK. Topology: nodes of a switch or block beside each other.
-enum class OrderChoice { Slurm, Topology };
+/// `order`: of the step's nodes in RANK and NODE_RANK. Topology: nodes of a switch or block beside each other. Auto is
+/// Topology, but says nothing where Slurm's order stays.
+enum class OrderChoice { Slurm, Auto, Topology };
 /// `memlock`: Ignore also keeps the limit, but does not warn about a low one.
 enum class MemlockChoice { Keep, Raise, Ignore };
 /// `bind`: Auto is CpuAndMemory as far as Slurm left a choice.

@@ -238,9 +238,10 @@ private:
         const auto& ours = environment_.ours();
         const bool is_ours = ours.contains("PET_NODE_RANK") && environment_.get("PET_NODE_RANK") == found->text;
         if (plan_.agreed && ours.contains(node_order_variable) && !is_ours) {
-            return fail(format_text("{}: order=topology gave this node another number, and its ranks by it: leave it "
-                                    "as it is, or give order=slurm",
-                                    quoted(*found)));
+            return fail(
+                format_text("{}: the order by the network gave this node another number, and its ranks by it: leave it "
+                            "as it is, or give order=slurm",
+                            quoted(*found)));
         }
         plan_.node_rank = {*rank, found->name};
         return {};

@@ -625,7 +625,7 @@ TEST(ExchangeOrder, HasTheNodesOfABlockInARow) {
     auto settings = by_topology;
     settings.hosts = HostsChoice::File;
     const auto outcome = agree(reports, {}, std::vector<ReachResult>(4), settings);
-    EXPECT_EQ(outcome.order_why, chosen.why);
+    EXPECT_EQ(outcome.order_line, "order=topology: " + chosen.why);
     EXPECT_EQ(mapped(outcome.hosts, [](const auto& host) { return host.name; }), (Texts{"n01", "n03", "n02", "n04"}));
     const std::vector<NodeOrder> places{{0, 0}, {2, 4}, {1, 2}, {3, 6}};
     for (std::size_t i = 0; i < places.size(); ++i) {
@@ -673,7 +673,7 @@ TEST(ExchangeOrder, StaysWhereTheTasksOfANodeAreApart) {
 
 TEST(ExchangeOrder, IsToldWhereItMattersToTheUser) {
     const auto told = [](const Texts& blocks, Settings settings) {
-        return agree(in_blocks(blocks), {}, std::vector<ReachResult>(blocks.size()), settings).order_why;
+        return agree(in_blocks(blocks), {}, std::vector<ReachResult>(blocks.size()), settings).order_line;
     };
     auto settings = by_topology;
     EXPECT_NE(told({"b1", "b2", "b1", "b2"}, settings), "") << "RANK is not SLURM_PROCID any more";
@@ -684,6 +684,15 @@ TEST(ExchangeOrder, IsToldWhereItMattersToTheUser) {
     settings.verbose = 1;
     settings.given["order"].origin = Origin::Option;
     EXPECT_NE(told({"b1", "b1", "b2"}, settings), "");
+    settings.order = OrderChoice::Auto;
+    EXPECT_EQ(told({"b1", "b1", "b2"}, settings), "");
+    EXPECT_EQ(told({"b1", "b2", "b1", "b2"}, settings),
+              "order=auto: a ring of nodes leaves its switches or blocks 2 times, not 4");
+    settings.verbose = 2;
+    EXPECT_EQ(told({"b1", "b1", "b2"}, settings),
+              "order=auto: Slurm's stays: the nodes of each switch or block are together");
+    settings.order = OrderChoice::Slurm;
+    EXPECT_EQ(told({"b1", "b2", "b1"}, settings), "");
 }
 
 TEST(ExchangeOrder, StaysWhereTheNodesOfABlockAreTogether) {

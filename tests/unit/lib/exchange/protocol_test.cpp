@@ -407,6 +407,22 @@ TEST_F(ExchangeRoundsTest, SlurmsOrderStaysWithoutAnAgreement) {
     }
 }
 
+TEST_F(ExchangeRoundsTest, OrderAutoOnlySaysThatSlurmsStaysWhereDetailsAreWanted) {
+    for (const unsigned verbose : {1U, 2U}) {
+        ExchangeStep step;
+        step.node_count = 2;
+        step.settings.order = OrderChoice::Auto;
+        step.settings.given["order"] = {"auto", Origin::Option, ""};
+        step.settings.verbose = verbose;
+        begin(std::move(step));
+        told_.clear();
+        ASSERT_TRUE(report(0));
+        rounds_->lose(connection(0));
+        const Texts stays{"order=auto: Slurm's stays: the nodes have not agreed"};
+        EXPECT_EQ(Texts(told_.begin() + 1, told_.end()), verbose == 2 ? stays : Texts());
+    }
+}
+
 TEST_F(ExchangeRoundsTest, NoFabricProfileIsSetWithoutAnAgreement) {
     for (const auto origin : {Origin::Option, Origin::SiteFile}) {
         ExchangeStep step;

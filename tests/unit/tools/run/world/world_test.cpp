@@ -288,10 +288,12 @@ TEST(RunWorld, ANodeOfAnotherOrderThanSlurms) {
         step_of_two();
     EXPECT_EQ(plan({}, step)->first_rank(), 5U);
     EXPECT_EQ(plan(typed({"--node-rank=2"}), step)->first_rank(), 5U) << "as NODE_RANK says";
-    const std::string slurms = "--node-rank \"1\": order=topology gave this node another number, and its ranks by it: "
-                               "leave it as it is, or give order=slurm";
+    const std::string slurms =
+        "--node-rank \"1\": the order by the network gave this node another number, and its ranks by it: "
+        "leave it as it is, or give order=slurm";
     EXPECT_EQ(error_of(typed({"--node-rank=1"}), step), slurms);
-    EXPECT_NE(error_of({}, Entries{"PET_NODE_RANK=1"} + step).find("PET_NODE_RANK \"1\": order"), std::string::npos);
+    EXPECT_NE(error_of({}, Entries{"PET_NODE_RANK=1"} + step).find("PET_NODE_RANK \"1\": the order"),
+              std::string::npos);
     EXPECT_EQ(plan(typed({"--node-rank=1", "-n2"}), step)->first_rank(), 2U) << "the same number on each node";
     EXPECT_EQ(plan(typed({"--node-rank=1"}), Entries{"RDMA_NCCL_NODE_ORDER="} + step)->first_rank(), 5U);
 }
