@@ -10,12 +10,13 @@ import json
 import os
 import re
 import shutil
+import signal
 import subprocess
 import tempfile
 import time
 import unittest
 
-from cluster_test import CHECKOUT, CLUSTER, TIME_LIMIT, ClusterTest, main
+from cluster_test import CHECKOUT, CLUSTER, TIME_LIMIT, ClusterTest, killed_on_failure, main
 
 MOVE = os.path.join(CHECKOUT, "tests", "data", "move-traffic")
 LOGS = os.path.join(CHECKOUT, "tests", "data", "nccl-logs")
@@ -47,7 +48,7 @@ class EvidenceTest(ClusterTest):
         command += [f"{name}={value}" for name, value in variables.items()]
         command += ["srun", "-N2", f"--ntasks-per-node={tasks}", option]
         command += ["bash", "-c", WAIT + program, "bash", self.shared]
-        with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as srun:
+        with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as srun, killed_on_failure(srun):
             deadline = time.monotonic() + TIME_LIMIT
             while len(glob.glob(f"{self.shared}/started.*")) < 2 * tasks:
                 self.assertLess(time.monotonic(), deadline)
@@ -222,24 +223,30 @@ class Watched(EvidenceTest):
         command = [CLUSTER, "exec", "--dir", self.cluster.dir, "--user", "alice", "--"]
         return [*command, "rdma-nccl", "verify", "--root", f"{self.cluster.dir}/root", *options]
 
-    def watched(self, moves: list[object], tasks: int = 1, **variables: str) -> tuple[str, str]:
+    def watched(self, moves: list[object], tasks: int = 1, interrupted: bool = False, **variables: str) -> tuple[str, str]:
         """What `verify --step` and srun say of the same step, which moves these bytes on both nodes."""
         command = [CLUSTER, "exec", "--dir", self.cluster.dir, "--user", "alice", "--", "env"]
         command += [f"{name}={value}" for name, value in variables.items()]
         command += ["srun", "-N2", f"--ntasks-per-node={tasks}", "--rdma-nccl=verify=full"]
         command += ["bash", "-c", WAIT, "bash", self.shared]
-        with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as srun:
+        with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as srun, killed_on_failure(srun):
             deadline = time.monotonic() + TIME_LIMIT
             while len(glob.glob(f"{self.shared}/started.*")) < 2 * tasks:
                 self.assertLess(time.monotonic(), deadline)
                 time.sleep(0.05)
             step = self.good("squeue", "--noheader", "--steps", "--format=%i").split()
             step = next(name for name in step if re.fullmatch(r"\d+\.\d+", name))
-            with subprocess.Popen(self.verify("--step", step, "--seconds", "3"), stdout=subprocess.PIPE,
-                                  stderr=subprocess.PIPE, text=True) as verify:
+            with subprocess.Popen(self.verify("--step", step, "--seconds", "1000" if interrupted else "3"), stdout=subprocess.PIPE,
+                                  stderr=subprocess.PIPE, text=True) as verify, killed_on_failure(verify):
+                if interrupted:
+                    self.until_watched(verify)
+                moved = 0
                 while verify.poll() is None:
                     for node in ("n01", "n02"):
                         self.move(node, *moves)
+                    moved += 1
+                    if interrupted and moved == 3:
+                        verify.send_signal(signal.SIGINT)
                     self.assertLess(time.monotonic(), deadline)
                     time.sleep(0.1)
                 output, messages = verify.communicate()
@@ -249,8 +256,23 @@ class Watched(EvidenceTest):
         self.assertEqual((verify.returncode, messages), (0, ""), output)
         return output, verdict
 
+    def until_watched(self, verify: subprocess.Popen) -> None:
+        """The processes on both nodes heed signals, and take the first sample next."""
+        count = ("for p in $(pgrep -f '^[^ ]*rdma-nccl verify --on-this-node'); do "
+                 "ls -l /proc/$p/fd | grep -q signalfd && readlink /proc/$p/ns/net; done | sort -u | wc -l")
+        deadline = time.monotonic() + TIME_LIMIT
+        while self.cluster.run("bash", "-c", count, user="root").stdout.strip() != "2":
+            self.assertIsNone(verify.poll())
+            self.assertLess(time.monotonic(), deadline)
+            time.sleep(0.1)
+
     def test_a_step_that_runs(self):
         output, _ = self.watched(["mlx5_1:1", GIB // 4, GIB // 4, "eth1", 1000, 1000])
+        self.assertRegex(output, r"^RDMA USED: (99.9|100.0) % of .* between 2 nodes went over RDMA")
+        self.assertRegex(output, r"(?m)^n02 .* USED")
+
+    def test_an_interrupt_ends_the_watch_with_a_verdict(self):
+        output, _ = self.watched(["mlx5_1:1", GIB // 4, GIB // 4, "eth1", 1000, 1000], interrupted=True)
         self.assertRegex(output, r"^RDMA USED: (99.9|100.0) % of .* between 2 nodes went over RDMA")
         self.assertRegex(output, r"(?m)^n02 .* USED")
 
@@ -266,7 +288,7 @@ class Watched(EvidenceTest):
         """srun knows them by the leader and their place in its job, squeue and slurmstepd by numbers of their own."""
         command = [CLUSTER, "exec", "--dir", self.cluster.dir, "--user", "alice", "--", "salloc", "-Q", "-N1", ":", "-N1",
                    "srun", "--het-group=0,1", "bash", "-c", WAIT, "bash", self.shared]
-        with subprocess.Popen(command) as job:
+        with subprocess.Popen(command) as job, killed_on_failure(job):
             try:
                 deadline = time.monotonic() + TIME_LIMIT
                 while len(glob.glob(f"{self.shared}/started.*")) < 2:

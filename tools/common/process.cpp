@@ -126,7 +126,7 @@ bool CapturedProcess::read_some() {
     return true;
 }
 
-void CapturedProcess::read(std::span<CapturedProcess> processes, Time deadline) {
+void CapturedProcess::read(std::span<CapturedProcess> processes, Time deadline, int interrupt) {
     for (;;) {
         std::vector<pollfd> waiting;
         for (const auto& process : processes) {
@@ -137,12 +137,22 @@ void CapturedProcess::read(std::span<CapturedProcess> processes, Time deadline) 
         if (waiting.empty() || deadline <= Clock::now()) {
             return;
         }
+        waiting.push_back({interrupt, POLLIN, 0}); // poll(2) passes over -1
         (void)poll_until(waiting, deadline);
         for (auto& process : processes) {
             if (process.output_ && !process.read_some()) {
                 process.output_.reset();
             }
         }
+        if (waiting.back().revents != 0) {
+            return;
+        }
+    }
+}
+
+void CapturedProcess::signal(int number) const {
+    if (pid_ > 0) {
+        ::kill(pid_, number);
     }
 }
 

@@ -52,8 +52,11 @@ public:
     CapturedProcess& operator=(CapturedProcess&&) = delete;
     ~CapturedProcess() { (void)finish(); }
 
-    /// Reads until all programs have closed their output, which they do when they end, or until the deadline.
-    static void read(std::span<CapturedProcess> processes, Time deadline);
+    /// Reads until all programs have closed their output, which they do when they end, until the deadline, or until
+    /// there is something to be read from `interrupt`, a descriptor; -1: none.
+    static void read(std::span<CapturedProcess> processes, Time deadline, int interrupt = -1);
+    [[nodiscard]] bool has_closed_output() const { return !output_; }
+    void signal(int number) const;
     [[nodiscard]] const std::string& text() const { return text_; }
 
     /// Returns the status of waitpid(2), or 0 if another thread has waited for it. Kills the program and returns

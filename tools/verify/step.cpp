@@ -7,20 +7,15 @@
 #include "lib/exchange/messages.h"
 #include "lib/sys/signal_fd.h"
 #include "tools/common/command_line.h"
+#include "tools/common/job_nodes.h"
 #include "tools/common/print.h"
-#include "tools/common/process.h"
 #include "tools/node/node_plan.h"
 #include "tools/verify/verify.h"
 
 #include <algorithm>
-#include <array>
 #include <chrono>
 #include <cmath>
 #include <csignal>
-#include <cstdio>
-#include <cstdlib>
-#include <cstring>
-#include <map>
 #include <unistd.h>
 
 namespace rdma_nccl {
@@ -29,25 +24,7 @@ namespace {
 
 using Clock = StepWatch::Clock;
 
-constexpr std::string_view mark = "rdma-nccl-evidence ";
-constexpr char more_pieces = '+'; // after the mark
-constexpr char last_piece = '.';
-constexpr std::size_t most_output = std::size_t{64} << 20;
-
 // --- On each node ---
-
-/// Prints the evidence as short lines: srun merges the lines of several nodes, and splits lines of 1 KiB or more.
-void report(const NodeEvidence& evidence) {
-    constexpr std::size_t longest_line = 512;
-    const std::string text = write_evidence(evidence);
-    std::string lines;
-    for (std::size_t begin = 0; begin < text.size(); begin += longest_line) {
-        const bool last = begin + longest_line >= text.size();
-        lines += format_text("{}{}{}\n", mark, last ? last_piece : more_pieces, text.substr(begin, longest_line));
-    }
-    print_out(lines);
-    (void)std::fflush(stdout); // while signals are blocked: the next one may end this process
-}
 
 /// Watches until the time is over, the step has ended, or a signal arrives.
 Result<int> watch_here(const VerifyOptions& options, const StepId& id) {
@@ -78,81 +55,31 @@ Result<int> watch_here(const VerifyOptions& options, const StepId& id) {
         }
     }
     watch.sample(true);
-    report(node->evidence(watch, {}));
+    print_report(write_evidence(node->evidence(watch, {})));
     return exit_good;
 }
 
 // --- In the calling process ---
 
-std::vector<std::string> command_for(const VerifyOptions& options, const StepId& id, const std::string& job,
-                                     const std::string& nodes, std::size_t node_count) {
-    std::array<char, 4096> self{};
-    const auto length = ::readlink("/proc/self/exe", self.data(), self.size() - 1);
-    const auto srun = format_text("srun {} --nodelist={} --nodes={} --overlap --quiet --label "
-                                  "--ntasks-per-node=1 --gres=none --cpu-bind=none --input=none",
-                                  job, nodes, node_count);
-    const auto arguments = split_words(srun);
-    std::vector<std::string> command(arguments.begin(), arguments.end());
-    command.emplace_back(length > 0 ? self.data() : "rdma-nccl");
-    command.insert(command.end(), {"verify", "--on-this-node", "--step", format_text("{}.{}", id.job, id.step),
-                                   "--seconds", format_text("{}", options.seconds)});
+/// How long to wait for the nodes: none of them watches longer than the user wants, but all have to start.
+constexpr std::chrono::seconds time_to_start(300);
+
+std::vector<std::string> arguments_on_nodes(const VerifyOptions& options, const StepId& id) {
+    std::vector<std::string> arguments = {"verify",    "--on-this-node",
+                                          "--step",    format_text("{}.{}", id.job, id.step),
+                                          "--seconds", format_text("{}", options.seconds)};
     if (!options.settings.root.empty()) {
-        command.insert(command.end(), {"--root", options.settings.root});
+        arguments.insert(arguments.end(), {"--root", options.settings.root});
     }
-    return command;
+    return arguments;
 }
 
-/// Returns the output of a program, at most `most_output` bytes. Fails if it cannot be started.
-Result<std::string> output_of(const std::vector<std::string>& command) {
-    ProcessStart start{.words = command, .ends_with_parent = false};
-    start.prepare = [] { (void)::setenv("RDMA_NCCL_ENABLE", "off", 1); }; // the plugin must ignore this step
-    start.on_failure = [&command](int error) {
-        print_error(format_text("verify: {}: {}", command.front(), std::strerror(error)));
-        return exit_cannot_tell;
-    };
-    auto process = CapturedProcess::start(std::move(start), false, most_output);
-    if (!process) {
-        return tl::unexpected(process.error());
-    }
-    CapturedProcess::read({&*process, 1}, Clock::time_point::max());
-    (void)process->finish();
-    return process->text();
-}
-
-/// Returns srun's options for the job. Of a heterogeneous job srun knows the leader and the place of a component, which
-/// squeue says: "12+1" (%i) is job 13 (%A).
-std::string job_options(std::uint32_t job) {
-    const auto number = std::to_string(job);
-    const auto list = output_of({"squeue", "--noheader", "--jobs", number, "--format=%A %i"});
-    const std::string lines = list.value_or(""); // of a leader, a line for each component
-    for (const auto line : split(lines, '\n')) {
-        const auto words = split_words(line);
-        const auto [leader, place] = split_once(words.size() == 2 && words[0] == number ? words[1] : "", '+');
-        if (place) {
-            return format_text("--jobid={} --het-group={}", leader, *place);
-        }
-    }
-    return "--jobid=" + number;
-}
-
-std::vector<NodeEvidence> evidence_in(std::string_view output) {
+std::vector<NodeEvidence> evidence_in(const std::vector<std::string>& reports) {
     std::vector<NodeEvidence> nodes;
-    std::map<std::string_view, std::string> pieces; // by srun's label
-    for (const auto line : split(output, '\n')) {
-        const auto found = line.find(mark);
-        const auto piece = found == std::string_view::npos ? std::string_view() : line.substr(found + mark.size());
-        if (piece.empty()) {
-            continue;
-        }
-        auto& text = pieces[line.substr(0, found)];
-        text += piece.substr(1);
-        if (piece.front() != last_piece) {
-            continue;
-        }
-        if (auto evidence = read_evidence(text)) {
+    for (const auto& report : reports) {
+        if (auto evidence = read_evidence(report)) {
             nodes.push_back(std::move(*evidence));
         }
-        text.clear();
     }
     std::ranges::sort(nodes, {}, &NodeEvidence::node);
     return nodes;
@@ -178,15 +105,21 @@ Result<int> verify_step(const VerifyOptions& options) {
     if (options.on_this_node) {
         return watch_here(options, *id);
     }
-    const auto list = output_of({"squeue", "--noheader", "--steps", options.step, "--format=%N"});
+    const auto list = ask_slurm({"squeue", "--noheader", "--steps", options.step, "--format=%N"});
     const std::string nodes(list ? trim(*list) : "");
     const auto names = expand_hostlist(nodes).value_or(std::vector<std::string>());
     if (nodes.empty() || names.empty()) {
         return fail(list ? format_text("verify: there is no step {} that runs (squeue --steps)", options.step)
                          : format_text("verify: {}", list.error().message));
     }
-    const auto output = output_of(command_for(options, *id, job_options(id->job), nodes, names.size()));
-    auto evidence = output ? evidence_in(*output) : std::vector<NodeEvidence>();
+    const auto watching = std::chrono::milliseconds(std::lround(options.seconds * 1000));
+    const auto reports = job_options(id->job).and_then([&](const std::string& job) {
+        return ask_nodes(job, names, arguments_on_nodes(options, *id), watching + time_to_start);
+    });
+    if (!reports) {
+        return fail("verify: " + reports.error().message);
+    }
+    auto evidence = evidence_in(reports->texts);
     if (evidence.empty()) {
         return fail(format_text("verify: no node of step {} reported: is rdma-nccl installed there?", options.step));
     }
