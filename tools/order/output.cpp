@@ -3,6 +3,7 @@
 #include "lib/base/lists.h"
 #include "lib/base/report_fields.h"
 #include "lib/base/text.h"
+#include "tools/common/print.h"
 #include "tools/order/order.h"
 
 #include <algorithm>
@@ -83,6 +84,9 @@ std::string summary(const Report& report) {
 }
 
 std::string order_text(const Report& report) {
+    if (report.nodes.empty()) {
+        return folded("  not known: ", printable(report.problem, 400), 4);
+    }
     const auto names = mapped(report.by_place.order, [&report](std::size_t i) { return report.nodes[i]; });
     std::string text = format_text("  {}\n  {}\n", printable(joined(names, ","), 400), summary(report));
     if (report.problem.empty()) {

@@ -40,6 +40,10 @@ order by the network
     EXPECT_NE(explain_text(explained).find("\norder by the network\n  n1\n  1 node, scontrol show topology: the order "
                                            "stays as given: it names no switch\n\n"),
               std::string::npos);
+    explained.order = order::order_nodes({}, {}, "scontrol show topology", fail("there are several lists of nodes"));
+    EXPECT_NE(explain_text(explained).find("\norder by the network\n  not known: there are several lists of nodes\n\n"),
+              std::string::npos)
+        << explain_text(explained);
     explained.order.reset();
     EXPECT_TRUE(explain_json(explained).at("order").is_null());
 }
