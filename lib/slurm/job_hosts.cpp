@@ -26,7 +26,7 @@ Result<JobHosts> job_hosts(const Environment& environment) {
     if (!nodes) {
         return fail(format_text("{}: {}", names, nodes.error().message));
     }
-    JobHosts hosts{std::move(*nodes), {}};
+    JobHosts hosts{std::move(*nodes), {}, is_task};
     constexpr auto requests =
         std::to_array<std::string_view>({"SLURM_NTASKS", "SLURM_NTASKS_PER_NODE", "SLURM_NTASKS_PER_GPU",
                                          "SLURM_NTASKS_PER_SOCKET", "SLURM_NTASKS_PER_CORE"});

@@ -13,6 +13,7 @@ namespace rdma_nccl {
 struct JobHosts {
     std::vector<std::string> nodes; ///< as Slurm orders them; at least one
     std::vector<unsigned> tasks;    ///< on each; 1 or more
+    bool of_step = false;           ///< of the step that this process is a task of
 };
 
 /// Returns those of the step that this process is a task of, else of its job: in a batch script, and in a shell of

@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import json
 import os
@@ -12,12 +13,13 @@ import re
 import shutil
 import subprocess
 import sys
+import threading
 import time
 import unittest
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "common"))
 import schemas  # noqa: E402
-from cluster_test import BUILD, CLUSTER, CONTRACT, PYTHON, ClusterTest, main, show  # noqa: E402
+from cluster_test import BUILD, CLUSTER, CONTRACT, PYTHON, TIME_LIMIT, ClusterTest, main, show  # noqa: E402
 
 SUMMARY = re.compile(r"(?m)^rdma-nccl: (\w+) layout, (\d+) tasks? on (\d+) nodes?(?:, (\d+) ranks?)?, head (\w+) \((.*):(\d+)\), (.*)$")
 
@@ -48,17 +50,22 @@ class ExchangeTest(ClusterTest):
         self.assertEqual(result.returncode, 0, f"{command}:\n{result.stdout}{result.stderr}")
         return result.stdout, result.stderr
 
-    def start(self, *command: str, node: str = "login", user: str = "alice") -> subprocess.Popen:
+    def start(self, *command: str, node: str = "login", user: str = "alice", stdin: int | None = None) -> subprocess.Popen:
         where = [CLUSTER, "exec", "--dir", self.cluster.dir, "--user", user, "--node", node, "--"]
-        return subprocess.Popen([*where, *command], text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        return subprocess.Popen([*where, *command], text=True, stdin=stdin, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
 
     def hear(self, step: subprocess.Popen, pattern: str) -> str:
-        """The first line of messages that matches; a step that ends without one fails."""
+        """The first line of messages that matches; a step that ends without one fails, and one that says none in time."""
         heard = []
-        for line in step.stderr:
-            heard.append(line)
-            if re.search(pattern, line):
-                return line
+        limit = threading.Timer(TIME_LIMIT, self.cluster.run, ("pkill", "-KILL", "-x", "srun"), {"user": "root"})
+        limit.start()
+        try:
+            for line in step.stderr:
+                heard.append(line)
+                if re.search(pattern, line):
+                    return line
+        finally:
+            limit.cancel()
         self.fail(f"not said: {pattern}; but: {heard}")
 
     def file(self, name: str, *lines: str) -> str:
@@ -66,6 +73,17 @@ class ExchangeTest(ClusterTest):
         with open(path, "w", encoding="utf-8") as file:
             file.write("".join(line + "\n" for line in lines))
         return path
+
+    @contextlib.contextmanager
+    def crossed_rails(self, node: str):
+        """The cables of two HCAs of a node are exchanged."""
+        swap = ("set -e; cd {}/root/sys/class/infiniband; mv mlx5_2/ports crossed; mv mlx5_3/ports mlx5_2/ports; "
+                "mv crossed mlx5_3/ports").format(self.cluster.dir)
+        self.good("bash", "-c", swap, user="root", node=node)
+        try:
+            yield
+        finally:
+            self.good("bash", "-c", swap, user="root", node=node)
 
     def leftovers(self) -> list[str]:
         """Files of ours that no step needs any more."""
@@ -459,13 +477,8 @@ class Trouble(ExchangeTest):
         self.assertIn("strict: the step is ended: n02: ", strict.stderr)
 
     def test_crossed_rails_are_named_and_do_not_end_a_strict_step(self):
-        swap = ("set -e; cd {}/root/sys/class/infiniband; mv mlx5_2/ports crossed; mv mlx5_3/ports mlx5_2/ports; "
-                "mv crossed mlx5_3/ports").format(self.cluster.dir)
-        self.on_node("n02", "bash", "-c", swap)
-        try:
+        with self.crossed_rails("n02"):
             output, messages = self.step("srun", "-N3", "--ntasks-per-node=1", "--rdma-nccl=strict", "echo", "ran")
-        finally:
-            self.on_node("n02", "bash", "-c", swap)
         self.assertEqual(output.split(), ["ran"] * 3)
         self.assertRegex(messages, r"(?m)^rdma-nccl: n02: mlx5_2:1 in [0-9./]+, mlx5_3:1 in [0-9./]+; 2 nodes have these networks"
                                    " in another order, so NCCL may connect HCAs of different rails")
@@ -488,13 +501,17 @@ class Trouble(ExchangeTest):
         return hang
 
     def test_a_slurmstepd_that_is_killed_in_the_middle(self):
+        # There is one process table for all nodes of a cluster, but a network for each. The program waits for its input:
+        # n02 does not wait long for what hangs, and the nodes have agreed then.
+        kill = r"echo ready; read && exec pkill -KILL --ns $$ --nslist net -f 'slurmstepd: \[[0-9]+\.[0-9]+\]'"
+        killer = self.start("bash", "-c", kill, user="root", node="n03", stdin=subprocess.PIPE)
+        self.assertEqual(killer.stdout.readline(), "ready\n")
         hang = self.slow_node("n02")
         try:
             step = self.start("srun", "-N3", "--ntasks-per-node=1", "--rdma-nccl", "true")
             self.hear(step, r"waiting for 1 of 3 nodes: n02 \(2 s\)")
-            # There is one process table for all nodes of a cluster, but a network for each.
-            kill = r"pkill -KILL --ns $$ --nslist net -f 'slurmstepd: \[[0-9]+\.[0-9]+\]'"
-            self.good("bash", "-c", kill, user="root", node="n03")
+            killer.communicate("\n")
+            self.assertEqual(killer.returncode, 0)
             told = self.hear(step, "n03 was lost")
         finally:
             hang.communicate()
@@ -551,10 +568,13 @@ class Trouble(ExchangeTest):
         self.assertRegex(messages, r"\Ardma-nccl: n01: rank layout, 3 tasks on 3 nodes, head n01 \(10\.0\.60\.3:\d+\), .*\n\Z")
 
 
+RAILS_OF_N02 = json.dumps({"why": "by network", "ports": [{"port": "mlx5_1:1", "rail": 7}], "node": "n02"})
+
+
 class Topology(ExchangeTest):
     """Two leaf switches, whose nodes have names in turn: s1 has n01 and n03, s2 has n02 and n04."""
 
-    arguments = ["--nodes", "4", "--gpus", "1,2,1,1", "--slurm-conf", "TopologyPlugin=topology/tree",
+    arguments = ["--nodes", "4", "--gpus", "1,2,1,1", "--slurm-conf", "TopologyPlugin=topology/tree", "--slurm-conf", "KillOnBadExit=1",
                  "--topology", "SwitchName=s1 Nodes=n01,n03", "--topology", "SwitchName=s2 Nodes=n02,n04",
                  "--topology", "SwitchName=spine Switches=s[1-2]"]
     by_topology = "--rdma-nccl=order=topology"
@@ -576,6 +596,9 @@ class Topology(ExchangeTest):
         found, messages = self.ranks_of("srun", "-N4", "--ntasks-per-node=2", self.by_topology)
         self.assertEqual(found, wanted)
         self.assertIn(self.changed, messages)
+        found, messages = self.ranks_of("srun", "-N4", "--ntasks-per-node=2", "--rdma-nccl=order=auto")
+        self.assertEqual(found, wanted)
+        self.assertIn(self.changed.replace("topology", "auto"), messages)
         found, messages = self.ranks_of("srun", "-N4", "--ntasks-per-node=2", "--rdma-nccl=order=slurm")
         self.assertEqual(found, [f"n0{i // 2 + 1} {i} {i // 2} {i}" for i in range(8)])
         self.assertNotIn("order=", messages)
@@ -610,6 +633,8 @@ class Topology(ExchangeTest):
         for nodes in ("n01,n03", "n01,n02"):
             _, messages = self.ranks_of("srun", "-N2", "-w", nodes, self.by_topology)
             self.assertIn(f"{stays}the nodes of each switch or block are together\n", messages)
+        _, messages = self.ranks_of("srun", "-N2", "-w", "n01,n03", "--rdma-nccl=order=auto")
+        self.assertNotIn("order=", messages)
         _, messages = self.step(*both[:-1], "--rdma-nccl=order=topology,exchange=off", "true")
         self.assertIn(f"{stays}the nodes have not agreed\n", messages)
 
@@ -626,7 +651,7 @@ class Topology(ExchangeTest):
         hosts = [line["HOST"] for line in self.ranks(re.sub(r"(?m)^\[[^]]*\] ?", "", output))]
         self.assertEqual(hosts, ["n01", "n03", "n02", "n02", "n04"])
         slurms = self.cluster.run(*step, "bash", "-c", "[ $SLURM_NODEID != 1 ] || rdma-nccl run --node-rank $SLURM_NODEID -- true")
-        self.assertIn('--node-rank "1": order=topology gave this node another number', slurms.stderr)
+        self.assertIn('--node-rank "1": the order by the network gave this node another number', slurms.stderr)
         output, _ = self.step(*step, "rdma-nccl", "run", "pi")
         self.assertRegex(output, r"from 5 ranks on 4 nodes \(n01: 1, n02: 2, n03: 1, n04: 1\)")
 
@@ -643,13 +668,54 @@ class Topology(ExchangeTest):
         schemas.check("order", json.loads(output))
 
     def test_the_network_is_shown(self):
-        output, _ = self.step("salloc", "-Q", "-N4", "rdma-nccl", "topo", "--network")
-        self.assertEqual([line.split() for line in output.splitlines()[1:]],
+        """In a job, whose variables are no options of the step that asks the nodes; and in a task."""
+        with self.crossed_rails("n02"):
+            output, messages = self.step("salloc", "-Q", "-N4", "--ntasks-per-node=2", "--cpus-per-task=2", "rdma-nccl", "topo", "--network",
+                                         SRUN_CPUS_PER_TASK="3", SLURM_DISTRIBUTION="arbitrary")
+            report, _ = self.step("salloc", "-Q", "-w", "n01,n02", "rdma-nccl", "topo", "--network", "--json")
+        self.assertEqual(messages, "")
+        table, usual, crossed = output.split("\n\n")
+        self.assertEqual([line.split() for line in table.splitlines()[1:]],
                          [["spine", "4", "n[01-04]"], ["s1", "2", "n[01,03]"], ["s2", "2", "n[02,04]"]])
+        self.assertIn("rails of n[01,03-04] by network: mlx5_1:1=0, mlx5_2:1=1, mlx5_3:1=2, ", usual)
+        self.assertIn("rails of n02 by network: mlx5_1:1=0, mlx5_2:1=2, mlx5_3:1=1, ", crossed)
+        schemas.check("network", json.loads(report))
+        self.assertEqual([node["rails"]["ports"][1]["rail"] for node in json.loads(report)["nodes"]], [1, 2])
         output, _ = self.step("srun", "-N1", "-w", "n01", "rdma-nccl", "topo", "--network")
         self.assertIn("n01\n\nrails of n01 by network: mlx5_1:1=0, mlx5_2:1=1, ", output, "a node knows its own")
-        output, _ = self.step("salloc", "-Q", "-N2", "rdma-nccl", "topo", "--network", "--json")
-        schemas.check("network", json.loads(output))
+
+    def test_a_node_whose_rails_are_not_known(self):
+        """What one node does harms none of the others."""
+        other = self.file("other", "#!/bin/sh", f"echo 'rdma-nccl-report .{RAILS_OF_N02}'", "exit 127")
+        os.chmod(other, 0o755)
+        for program, unknown in (("/bin/false", "n03"), (other, "n[02-03]")):
+            with self.subTest(program):
+                self.replace("rdma-nccl", program, "n03")
+                output, messages = self.step("salloc", "-Q", "-N4", "rdma-nccl", "topo", "--network")
+                self.doCleanups()
+                self.assertIn(f"\n\nrails of n[{'01-02' if unknown == 'n03' else '01'},04] by network: ", output)
+                self.assertEqual(messages.splitlines()[-1],
+                                 f"rdma-nccl: topo --network: no rails of {unknown}: is rdma-nccl installed there?")
+
+    def test_a_node_that_hangs_is_not_waited_for(self):
+        """When the user has enough: the others' rails are shown, and no step is left."""
+        done = f"{self.cluster.dir}/home/alice/done"
+        program = self.file("hangs", "#!/bin/sh", "[ $SLURMD_NODENAME != n03 ] || exec sleep 1000",
+                            f"{BUILD}/rdma-nccl \"$@\"; touch {done}.$SLURMD_NODENAME")
+        os.chmod(program, 0o755)
+        self.replace("rdma-nccl", program, "n01", "n02", "n03", "n04")
+        topo = self.start("salloc", "-Q", "-N4", "sh", "-c", "rdma-nccl topo --network & echo $!; wait $!; echo ended with $?; "
+                          "until [ -z \"$(squeue --noheader --steps)\" ]; do sleep 0.1; done")
+        asking = int(topo.stdout.readline())
+        deadline = time.monotonic() + TIME_LIMIT
+        while not all(os.path.exists(f"{done}.{node}") for node in ("n01", "n02", "n04")):
+            self.assertLess(time.monotonic(), deadline)
+            time.sleep(0.05)
+        self.good("kill", "-TERM", str(asking))  # a shell's background job ignores INT
+        output, messages = topo.communicate(timeout=TIME_LIMIT)
+        self.assertIn("\n\nrails of n[01-02,04] by network: ", output)
+        self.assertIn("rdma-nccl: topo --network: no rails of n03: interrupted\n", messages)
+        self.assertIn("\nended with 143\n", output)
 
     def test_explain_tells_the_order(self):
         output, _ = self.step("srun", "-N4", "--ntasks-per-node=1", "--rdma-nccl=layout=rank,order=topology", "bash", "-c",
@@ -660,6 +726,8 @@ class Topology(ExchangeTest):
                               "[ $SLURM_PROCID != 1 ] || rdma-nccl explain",
                               RDMA_NCCL_ORDER="topology", RDMA_NCCL_NODE_ORDER="topology")
         self.assertIn("\n  order of nodes: Slurm's (srun says why when the step starts, with verbose=2)\n", output)
+        heterogeneous = self.cluster.run("salloc", "-Q", "-N1", ":", "-N1", "rdma-nccl", "explain", "--set", "order=topology")
+        self.assertIn("\norder by the network\n  not known: a heterogeneous job has several lists of nodes\n\n", heterogeneous.stdout)
         before = self.cluster.run("salloc", "-Q", "-N4", "rdma-nccl", "explain", "--set", "order=topology")
         self.assertIn("\n  order of nodes: open (its nodes agree when a step starts, and srun says why with verbose=2)\n", before.stdout)
         self.assertIn("\norder by the network\n  n01,n03,n02,n04\n  4 nodes, scontrol show topology: a ring of nodes leaves its switches or "

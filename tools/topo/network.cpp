@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lib/base/format.h"
+#include "lib/base/lists.h"
 #include "lib/base/report_fields.h"
 #include "lib/base/text.h"
 #include "tools/common/print.h"
@@ -14,41 +15,45 @@ namespace {
 
 using Members = std::vector<std::size_t>;
 
-struct Network {
-    std::span<const std::string> nodes;
-    std::span<const std::optional<NetworkPlace>> places;
+std::string_view group_of(const StepNetwork& network, std::size_t node, std::size_t depth) {
+    const auto& place = network.places[node];
+    return place && depth < place->groups.size() ? std::string_view(place->groups[depth]) : "";
+}
 
-    [[nodiscard]] std::string_view group_of(std::size_t node, std::size_t depth) const {
-        const auto& place = places[node];
-        return place && depth < place->groups.size() ? std::string_view(place->groups[depth]) : "";
-    }
+struct PortRow {
+    std::string port;
+    unsigned rail;
 };
+
+void fields(auto& f, Row<PortRow> /*row*/) {
+    f("port", "that NCCL uses: mlx5_1:1", &PortRow::port);
+    f("rail", "from 0", &PortRow::rail);
+}
 
 struct NodeRow {
     std::string name;
     std::vector<std::string> groups;
+    std::optional<NodeRails> rails;
 };
 
 void fields(auto& f, Row<NodeRow> /*row*/) {
     f("name", "", &NodeRow::name);
     f("groups", "its switches or block, from the outermost one; empty: not known", &NodeRow::groups);
+    f("rails", "of its ports; null: not known", &NodeRow::rails);
 }
 
-std::vector<NodeRow> node_rows(const Network& network) {
+std::vector<NodeRow> node_rows(const StepNetwork& network) {
     std::vector<NodeRow> rows;
     for (std::size_t i = 0; i < network.nodes.size(); ++i) {
         const auto& place = network.places[i];
-        rows.push_back({network.nodes[i], place ? place->groups : std::vector<std::string>()});
+        const auto rails = network.rails.find(network.nodes[i]);
+        rows.push_back({network.nodes[i], place ? place->groups : std::vector<std::string>(),
+                        rails == network.rails.end() ? std::nullopt : std::optional(rails->second)});
     }
     return rows;
 }
 
-void fields(auto& f, Row<Network> /*row*/) {
-    f("schema", "1", [](const Network& /*network*/) { return 1U; });
-    f("nodes", "as Slurm orders them", node_rows);
-}
-
-std::string line_of(const Network& network, std::string_view name, const Members& members, std::size_t indent) {
+std::string line_of(const StepNetwork& network, std::string_view name, const Members& members, std::size_t indent) {
     constexpr std::size_t names_column = 28;
     std::vector<std::string> names;
     for (const auto i : members) {
@@ -61,11 +66,11 @@ std::string line_of(const Network& network, std::string_view name, const Members
 }
 
 /// Returns a line for each group of these nodes at `depth`, with those of its own groups below it.
-std::string groups_text(const Network& network, const Members& members, std::size_t depth, std::size_t indent) {
+std::string groups_text(const StepNetwork& network, const Members& members, std::size_t depth, std::size_t indent) {
     std::map<std::string_view, std::size_t> numbers;
     std::vector<Members> groups; ///< in the order of their first nodes
     for (const auto i : members) {
-        const auto [found, is_new] = numbers.try_emplace(network.group_of(i, depth), groups.size());
+        const auto [found, is_new] = numbers.try_emplace(group_of(network, i, depth), groups.size());
         if (is_new) {
             groups.emplace_back();
         }
@@ -73,7 +78,7 @@ std::string groups_text(const Network& network, const Members& members, std::siz
     }
     std::string text;
     for (const auto& group : groups) {
-        const auto name = network.group_of(group.front(), depth);
+        const auto name = group_of(network, group.front(), depth);
         if (!name.empty()) {
             text += line_of(network, name, group, indent);
         }
@@ -84,26 +89,70 @@ std::string groups_text(const Network& network, const Members& members, std::siz
     return text;
 }
 
+/// Returns a line for all nodes with the same rails.
+std::string rails_lines(const StepNetwork& network) {
+    std::map<NodeRails, std::vector<std::string>> nodes_by_rails;
+    for (const auto& [node, rails] : network.rails) {
+        nodes_by_rails[rails].push_back(node);
+    }
+    std::string text;
+    for (const auto& [rails, nodes] : nodes_by_rails) {
+        text += rails_text(rails, "rails of " + printable(fold_hostlist(nodes), 60));
+    }
+    return text;
+}
+
 } // namespace
 
-std::string network_text(std::span<const std::string> nodes, std::span<const std::optional<NetworkPlace>> places) {
-    const Network network{nodes, places};
+static void fields(auto& f, Row<NodeRails> /*row*/) {
+    f("why", "by network, or by PCI address; empty: fewer than two ports are used", &NodeRails::why);
+    f("ports", "", [](const NodeRails& rails) {
+        return mapped(rails.ports, [](const auto& port) { return PortRow{port.first, port.second}; });
+    });
+}
+
+static void fields(auto& f, Row<StepNetwork> /*row*/) {
+    f("schema", "1", [](const StepNetwork& /*network*/) { return 1U; });
+    f("nodes", "as Slurm orders them", node_rows);
+}
+
+std::string network_text(const StepNetwork& network) {
     Members known;
     Members unknown;
-    for (std::size_t i = 0; i < nodes.size(); ++i) {
-        (places[i] ? known : unknown).push_back(i);
+    for (std::size_t i = 0; i < network.nodes.size(); ++i) {
+        (network.places[i] ? known : unknown).push_back(i);
     }
     auto text = format_text("{:<28}{:>6}  {}\n", "switch or block", "nodes", "names");
     text += groups_text(network, known, 0, 0);
-    return text + (unknown.empty() ? "" : line_of(network, "(none)", unknown, 0));
+    text += unknown.empty() ? "" : line_of(network, "(none)", unknown, 0);
+    return text + rails_lines(network);
 }
 
-Json network_json(std::span<const std::string> nodes, std::span<const std::optional<NetworkPlace>> places) {
-    return report_json(Network{nodes, places});
+Json network_json(const StepNetwork& network) {
+    return report_json(network);
 }
 
 Json network_schema() {
-    return report_schema<Network>();
+    return report_schema<StepNetwork>();
+}
+
+std::string write_rails(std::string_view node, const NodeRails& rails) {
+    auto report = report_json(rails);
+    report["node"] = node;
+    return report.dump();
+}
+
+std::optional<std::pair<std::string, NodeRails>> read_rails(std::string_view report) {
+    try {
+        const auto json = Json::parse(report).value_or(Json());
+        NodeRails rails{json.at("why").text(), {}};
+        for (const auto& port : json.at("ports")) {
+            rails.ports.emplace_back(port.at("port").text(), port.at("rail").get<unsigned>());
+        }
+        return std::pair(json.at("node").text(), std::move(rails));
+    } catch (const JsonError&) {
+        return std::nullopt;
+    }
 }
 
 } // namespace rdma_nccl

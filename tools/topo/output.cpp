@@ -326,15 +326,24 @@ std::string nics_text(const NodePlan& node) {
 
 } // namespace
 
-std::string rails_text(const NodePlan& node, std::string_view title) {
+NodeRails rails_of_node(const NodePlan& node) {
     const Rails rails = rails_of(node.facts.fabric, node.plan.fabric);
-    if (rails.by_port.empty()) {
+    NodeRails row{std::string(rails.why), {}};
+    for (const auto* const port : node.plan.fabric.used()) {
+        if (const auto rail = rails.of(port->name())) {
+            row.ports.emplace_back(port->name(), *rail);
+        }
+    }
+    return row;
+}
+
+std::string rails_text(const NodeRails& rails, std::string_view title) {
+    if (rails.ports.empty()) {
         return "";
     }
-    const auto used = mapped(node.plan.fabric.used(), [&rails](const PortChoice* port) {
-        return format_text("{}={}", port->name(), rails.by_port.at(port->name()));
-    });
-    return "\n" + folded(format_text("{} {}: ", title, rails.why), joined(used), indent.size());
+    const auto used = mapped(
+        rails.ports, [](const auto& port) { return format_text("{}={}", printable(port.first, 80), port.second); });
+    return "\n" + folded(format_text("{} {}: ", title, printable(rails.why, 20)), joined(used), indent.size());
 }
 
 std::string memory_text(std::uint64_t mib) {
@@ -382,7 +391,7 @@ std::string topo_text(const NodePlan& node, const std::string& host) {
     if (placed.gpus.size() + std::min<std::size_t>(placed.ports.size(), 1) > 1 && !placed.gpus.empty()) {
         text += "\ndistances of GPUs and HCAs\n" + distance_matrix(node);
     }
-    text += rails_text(node, "rails") + left_out_text(node) + nics_text(node);
+    text += rails_text(rails_of_node(node), "rails") + left_out_text(node) + nics_text(node);
     text +=
         format_text("\nranks: {} ({})\n", binding_why(placed), node.places.masks_source) + ranks_table(node, indent);
     if (!placed.placement.gpu_order.empty()) {

@@ -1,16 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tools/topo/topo.h"
 
+#include "lib/base/format.h"
 #include "lib/base/lists.h"
 #include "lib/base/text.h"
 #include "lib/order/network.h"
 #include "lib/slurm/job_hosts.h"
+#include "lib/sys/signal_fd.h"
 #include "lib/sys/sysroot.h"
 #include "lib/topology/gpu_links.h"
 #include "tools/common/command_line.h"
+#include "tools/common/job_nodes.h"
 #include "tools/common/print.h"
 #include "tools/common/scontrol.h"
 
+#include <algorithm>
+#include <chrono>
+#include <cstdint>
+#include <iterator>
+#include <map>
 #include <memory>
 #include <unistd.h>
 
@@ -25,9 +33,81 @@ struct TopoOptions {
     std::string svg;
     bool json = false;
     bool network = false;
+    bool on_this_node = false; ///< with `network`: only print this node's rails for the caller
 };
 
-/// Shows where Slurm says that the nodes of this step or job are, and the rails of this node if it is one of them.
+using RailsByNode = std::map<std::string, NodeRails, std::less<>>;
+
+/// Adds those of this node, if it is one of `nodes` and is not known yet.
+void add_own_rails(RailsByNode& rails, const TopoOptions& options, const Settings& settings,
+                   const std::vector<std::string>& nodes) {
+    const auto name = node_name_of(Environment::from(environ), settings);
+    if (!contains(nodes, name) || rails.contains(name)) {
+        return;
+    }
+    if (const auto node = plan_node(options.settings, settings, usual_timeout)) {
+        rails.emplace(name, rails_of_node(*node));
+    } else {
+        print_error(format_text("topo --network: rails of {}: {}", printable(name, 60), node.error().message));
+    }
+}
+
+std::vector<std::string> arguments_on_nodes(const SettingsOptions& settings) {
+    std::vector<std::string> arguments = {"topo", "--network", "--on-this-node"};
+    if (settings.set) {
+        arguments.insert(arguments.end(), {"--set", *settings.set});
+    }
+    if (settings.site_file_given) {
+        arguments.insert(arguments.end(), {"--conf", settings.site_file});
+    }
+    if (!settings.root.empty()) {
+        arguments.insert(arguments.end(), {"--root", settings.root});
+    }
+    return arguments;
+}
+
+/// Returns the rails that nodes reported. A node that two of them claim to be is not known.
+RailsByNode rails_in(const std::vector<std::string>& reports, const std::vector<std::string>& nodes) {
+    std::map<std::string, std::vector<NodeRails>, std::less<>> reported;
+    for (const auto& text : reports) {
+        if (auto report = read_rails(text)) {
+            reported[report->first].push_back(std::move(report->second));
+        }
+    }
+    RailsByNode rails;
+    for (const auto& node : nodes) {
+        if (const auto found = reported.find(node); found != reported.end() && found->second.size() == 1) {
+            rails.emplace(node, found->second.front());
+        }
+    }
+    return rails;
+}
+
+/// Adds the rails of the nodes by asking each, which takes a step of the job (srun). Returns the exit code.
+int ask_rails(RailsByNode& rails, const TopoOptions& options, const Settings& settings, std::uint32_t job,
+              const std::vector<std::string>& nodes) {
+    const auto limit = std::chrono::seconds(60) + std::chrono::milliseconds(10) * nodes.size();
+    const auto reports = job_options(job).and_then([&](const std::string& srun_options) {
+        return ask_nodes(srun_options, nodes, arguments_on_nodes(options.settings), limit);
+    });
+    if (reports) {
+        rails = rails_in(reports->texts, nodes);
+    }
+    add_own_rails(rails, options, settings, nodes);
+    std::vector<std::string> silent;
+    std::ranges::copy_if(nodes, std::back_inserter(silent), [&](const auto& node) { return !rails.contains(node); });
+    if (!silent.empty()) {
+        print_error(format_text("topo --network: no rails of {}: {}", printable(fold_hostlist(std::move(silent)), 400),
+                                !reports               ? reports.error().message
+                                : reports->signal != 0 ? "interrupted"
+                                : reports->in_time     ? "is rdma-nccl installed there?"
+                                                       : format_text("no answer within {} s", limit.count() / 1000)));
+    }
+    return reports && reports->signal != 0 ? 128 + reports->signal : exit_good;
+}
+
+/// Shows where Slurm says that the nodes of this step or job are, and their rails. A task, which may be one of many
+/// that ask, only knows those of its own node.
 Result<int> show_network(const TopoOptions& options, const Settings& settings) {
     const auto environment = Environment::from(environ);
     const auto hosts = job_hosts(environment);
@@ -40,25 +120,31 @@ Result<int> show_network(const TopoOptions& options, const Settings& settings) {
     if (!places) {
         return fail(format_text("topo --network: scontrol show topology: {}", places.error().message));
     }
-    if (options.json) {
-        print_out(network_json(nodes, *places).dump(2) + "\n");
+    StepNetwork network{nodes, *places, {}};
+    int code = exit_good;
+    if (const auto job = parse_number<std::uint32_t>(environment.get("SLURM_JOB_ID").value_or(""));
+        job && !hosts->of_step) {
+        code = ask_rails(network.rails, options, settings, *job, nodes);
+    } else {
+        add_own_rails(network.rails, options, settings, nodes);
+    }
+    print_out(options.json ? network_json(network).dump(2) + "\n" : network_text(network));
+    return code;
+}
+
+/// On each node. It takes no longer than usual_timeout, and reports also when the user interrupts the caller.
+Result<int> report_rails(const TopoOptions& options, const Settings& settings) {
+    BlockedSignals blocked;
+    blocked.keep_blocked();
+    return plan_node(options.settings, settings, usual_timeout).map([&](const NodePlan& node) {
+        print_report(write_rails(node_name_of(Environment::from(environ), settings), rails_of_node(node)));
         return exit_good;
-    }
-    print_out(network_text(nodes, *places));
-    if (const auto name = node_name_of(environment, settings); contains(nodes, name)) {
-        const auto node = plan_node(options.settings, settings, usual_timeout);
-        if (node) {
-            print_out(rails_text(*node, "rails of " + name));
-        } else {
-            print_error(format_text("topo --network: rails of {}: {}", printable(name, 60), node.error().message));
-        }
-    }
-    return exit_good;
+    });
 }
 
 Result<int> run_topo(const TopoOptions& options, const Settings& settings) {
     if (options.network) {
-        return show_network(options, settings);
+        return options.on_this_node ? report_rails(options, settings) : show_network(options, settings);
     }
     const bool here = options.xml.empty();
     auto planned = here ? plan_node(options.settings, settings, usual_timeout, options.ranks)
@@ -114,6 +200,8 @@ void add_topo_command(const Subcommand& app, int& exit_code) {
         .excludes(ranks)
         .excludes(cpus)
         .excludes(xml);
+    command.flag("--on-this-node", options->on_this_node, "")
+        .hidden(); // the command that --network starts on each node
     run_with_settings(command, options->settings, exit_code,
                       [options](const Settings& settings) { return run_topo(*options, settings); });
 }

@@ -4,16 +4,19 @@
 
 #include "lib/base/format.h"
 #include "lib/base/json.h"
-#include "lib/order/order.h"
+#include "lib/order/network.h"
 #include "tools/html/page.h"
 #include "tools/node/node_plan.h"
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
+#include <map>
 #include <optional>
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 namespace rdma_nccl {
@@ -21,16 +24,39 @@ namespace rdma_nccl {
 /// Returns the report for users in ASCII: NUMA nodes, GPUs with their nearest HCAs, distances, ranks, warnings.
 std::string topo_text(const NodePlan& node, const std::string& host);
 
+/// The rails of the ports that a node uses.
+struct NodeRails {
+    std::string why;                                     ///< "by network"; empty: fewer than two ports are used
+    std::vector<std::pair<std::string, unsigned>> ports; ///< "mlx5_1:1" and its rail, in NCCL's order of HCAs' names
+
+    friend auto operator<=>(const NodeRails&,
+                            const NodeRails&) = default; // NOLINT(modernize-use-nullptr): LLVM 14 errs
+};
+NodeRails rails_of_node(const NodePlan& node);
+
 /// Returns an empty line and "TITLE by network: mlx5_1:1=0, mlx5_2:1=1"; an empty text where no two ports are used.
-std::string rails_text(const NodePlan& node, std::string_view title);
+std::string rails_text(const NodeRails& rails, std::string_view title);
 
-/// Returns a table of a step's switches or blocks, from the outermost ones, with their nodes. `places`: of each node.
-std::string network_text(std::span<const std::string> nodes, std::span<const std::optional<NetworkPlace>> places);
+/// The network of the nodes of a step or job.
+struct StepNetwork {
+    std::vector<std::string> nodes;
+    NetworkPlaces places;                                ///< of each node
+    std::map<std::string, NodeRails, std::less<>> rails; ///< by node, of those that are known
+};
 
-/// Returns the places of these nodes for programs, schema 1.
-Json network_json(std::span<const std::string> nodes, std::span<const std::optional<NetworkPlace>> places);
+/// Returns a table of the switches or blocks, from the outermost ones, with their nodes; below it the rails, a line for
+/// all nodes that have the same.
+std::string network_text(const StepNetwork& network);
+
+/// Returns the network for programs, schema 1.
+Json network_json(const StepNetwork& network);
 /// Returns the JSON Schema of network_json().
 Json network_schema();
+
+/// Returns what a node reports of its rails; and the other way round, the node's name and its rails. nullopt if the
+/// text is no such report.
+std::string write_rails(std::string_view node, const NodeRails& rails);
+std::optional<std::pair<std::string, NodeRails>> read_rails(std::string_view report);
 
 /// Returns a size like "512 GiB" or "1.5 GiB".
 std::string memory_text(std::uint64_t mib);

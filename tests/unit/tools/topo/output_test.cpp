@@ -99,8 +99,9 @@ TEST(TopoText, NamesTheRailsAlsoWithoutGpus) {
     EXPECT_NE(text_of(node).find(rails), std::string::npos) << text_of(node);
     node.places.placed.gpus.clear();
     EXPECT_NE(text_of(node).find("\nGPUs\n  none" + rails), std::string::npos) << text_of(node);
-    EXPECT_TRUE(rails_text(node, "rails of n01").starts_with("\nrails of n01 by PCI address: bnxt_re0:1=0, "));
-    EXPECT_EQ(rails_text({}, "rails"), "") << "without two ports in use";
+    EXPECT_TRUE(
+        rails_text(rails_of_node(node), "rails of n01").starts_with("\nrails of n01 by PCI address: bnxt_re0:1=0, "));
+    EXPECT_EQ(rails_text(rails_of_node({}), "rails"), "") << "without two ports in use";
 }
 
 TEST(TopoText, TellsOfANcclFileOnlyWhatIsInIt) {
