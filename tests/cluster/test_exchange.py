@@ -796,9 +796,12 @@ class Blocks(ExchangeTest):
         output, messages = self.step("salloc", "-Q", "-N8", "rdma-nccl", "order")
         self.assertEqual(output.split(), self.hosts)
         self.assertIn("a ring of nodes leaves its switches or blocks 2 times, not 8\n", messages)
-        output, _ = self.step("salloc", "-Q", "-N8", "rdma-nccl", "topo", "--network")
-        self.assertEqual([line.split() for line in output.splitlines()[1:]],
+        output, messages = self.step("salloc", "-Q", "-N8", "rdma-nccl", "topo", "--network")
+        self.assertEqual(messages, "")
+        table, rails = output.split("\n\n")
+        self.assertEqual([line.split() for line in table.splitlines()[1:]],
                          [["b1", "4", "n[01,03,05,07]"], ["b2", "4", "n[02,04,06,08]"]])
+        self.assertIn("rails of n[01-08] by network: ", rails)
 
 
 class FabricProfiles(ExchangeTest):
