@@ -282,17 +282,20 @@ StepWatch watch_step(const WatchedStep& step, StepProcesses processes) {
 }
 
 NodeEvidence collect_evidence(const WatchedStep& step, StepWatch& watch, std::vector<std::string> container_faults,
-                              const std::function<void()>& before_waiting) {
-    if (watch.should_wait_for_counters()) {
-        if (before_waiting) {
-            before_waiting();
-        }
+                              const std::function<void()>& takes_longer) {
+    constexpr milliseconds log_limit(2200);
+    const auto log_deadline = takes_longer ? StepWatch::Clock::now() + log_limit : StepWatch::Clock::time_point::max();
+    const bool waits = watch.should_wait_for_counters();
+    if (takes_longer && (waits || !step.log_directory.empty())) {
+        takes_longer();
+    }
+    if (waits) {
         std::this_thread::sleep_for(watch.counter_latency());
         watch.sample(true);
     }
     NodeEvidence evidence = watch.evidence();
     evidence.node = step.facts.host_name;
-    evidence.log = read_log_directory(step.log_directory);
+    evidence.log = read_log_directory(step.log_directory, log_deadline);
     evidence.communicators = read_communicators(step.profiles_directory);
     evidence.causes = std::move(container_faults);
     append(evidence.causes, causes_of(step.facts, step.plan));

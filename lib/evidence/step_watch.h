@@ -95,10 +95,11 @@ struct WatchedStep {
 /// unless NCCL was told not to connect nodes over NVLink.
 StepWatch watch_step(const WatchedStep& step, StepProcesses processes);
 
-/// After the last sample. `container_faults`: what tasks found in their container; causes, too. Where counters
-/// that lag behind could change the verdict, it calls `before_waiting`, waits for them and takes another sample.
+/// After the last sample. `container_faults`: what tasks found in their container; causes, too. Where counters that lag
+/// behind could change the verdict, waits for them and takes another sample. Before that, and before it reads logs,
+/// calls `takes_longer`, if there is one; logs are then read as far as 2.2 s in all allow.
 NodeEvidence collect_evidence(const WatchedStep& step, StepWatch& watch, std::vector<std::string> container_faults = {},
-                              const std::function<void()>& before_waiting = {});
+                              const std::function<void()>& takes_longer = {});
 
 /// Why RDMA may not have been used, as far as the node knows before the ranks run.
 std::vector<std::string> causes_of(const NodeFacts& facts, const Plan& plan);

@@ -19,6 +19,8 @@ namespace rdma_nccl {
 
 namespace {
 
+using Clock = std::chrono::steady_clock;
+
 constexpr std::size_t most_of_a_log = std::size_t{64} << 20; // per rank; the connections are near its start
 constexpr std::size_t most_of_all = std::size_t{256} << 20;  // takes about a second
 constexpr std::size_t most_files = 1024;
@@ -31,7 +33,8 @@ std::vector<std::string> logs_in(int directory) {
 }
 
 /// Returns the number of bytes read.
-std::size_t read_log(int directory, const std::string& name, std::size_t most, NcclLogReader& reader) {
+std::size_t read_log(int directory, const std::string& name, std::size_t most, Clock::time_point deadline,
+                     NcclLogReader& reader) {
     const auto file = open_regular_file(directory, name);
     if (!file) {
         return 0;
@@ -39,7 +42,7 @@ std::size_t read_log(int directory, const std::string& name, std::size_t most, N
     std::array<char, 65536> buffer{};
     std::size_t total = 0;
     ssize_t count = 0;
-    while (total < most && (count = ::read(file->get(), buffer.data(), buffer.size())) > 0) {
+    while (total < most && Clock::now() < deadline && (count = ::read(file->get(), buffer.data(), buffer.size())) > 0) {
         reader.read({buffer.data(), static_cast<std::size_t>(count)});
         total += static_cast<std::size_t>(count);
     }
@@ -141,7 +144,7 @@ std::string make_log_directory(std::uint32_t job_id, std::uint32_t step_id, std:
     return ::mkdtemp(path.data()) != nullptr ? path : std::string();
 }
 
-std::optional<LogEvidence> read_log_directory(const std::string& path) {
+std::optional<LogEvidence> read_log_directory(const std::string& path, Clock::time_point deadline) {
     const auto directory = path.empty() ? std::nullopt : open_own_directory(path);
     if (!directory) {
         return std::nullopt;
@@ -150,10 +153,10 @@ std::optional<LogEvidence> read_log_directory(const std::string& path) {
     std::size_t files = 0;
     std::size_t left = most_of_all;
     for (const auto& name : logs_in(directory->get())) {
-        if (files++ == most_files || left == 0) {
+        if (files++ == most_files || left == 0 || Clock::now() >= deadline) {
             break;
         }
-        left -= std::min(left, read_log(directory->get(), name, std::min(left, most_of_a_log), reader));
+        left -= std::min(left, read_log(directory->get(), name, std::min(left, most_of_a_log), deadline, reader));
     }
     auto log = summary(reader.finish());
     return log.ranks > 0 ? std::optional(std::move(log)) : std::nullopt;

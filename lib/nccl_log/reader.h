@@ -6,6 +6,7 @@
 #pragma once
 
 #include <array>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <map>
@@ -128,8 +129,11 @@ LogEvidence summary(const NcclLog& log);
 /// Creates a directory in `parent` and returns its path, or an empty text on failure.
 std::string make_log_directory(std::uint32_t job_id, std::uint32_t step_id, std::string_view parent = "/tmp");
 
-/// Reads the logs in the directory, far enough into each to see its connections. Returns nullopt if there are none.
-std::optional<LogEvidence> read_log_directory(const std::string& path);
+/// Reads the logs in the directory, far enough into each to see its connections, and nothing more after `deadline`.
+/// Returns nullopt if there are none.
+std::optional<LogEvidence>
+read_log_directory(const std::string& path,
+                   std::chrono::steady_clock::time_point deadline = std::chrono::steady_clock::time_point::max());
 
 /// Removes the directory and what is in it of NCCL's: logs, and counters of its profiler plugins.
 void remove_log_directory(const std::string& path);

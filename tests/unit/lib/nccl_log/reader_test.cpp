@@ -4,7 +4,9 @@
 #include "lib/base/text.h"
 #include "lib/nccl_log/messages.h"
 #include "tests/unit/nccl_log_facts.h"
+#include "tests/unit/tree.h"
 
+#include <chrono>
 #include <gtest/gtest.h>
 
 namespace rdma_nccl {
@@ -552,6 +554,16 @@ TEST(NcclLog, ALineThatIsCutIsCounted) {
     const auto behind = read_log(bar + "\r" + message);
     EXPECT_EQ(behind.cut_lines, 0U);
     EXPECT_EQ(facts_of(behind.processes.at(0)), "IB");
+}
+
+TEST(NcclLogDirectory, IsNotReadAfterItsDeadline) {
+    test::Tree tree;
+    const auto path = make_log_directory(12, 0, tree.path().string());
+    ASSERT_FALSE(path.empty());
+    tree.file(path.substr(tree.path().string().size()) + "/nccl.n01.100.log",
+              "n01:100:101 [0] NCCL INFO Channel 01 : 8[5e000] -> 0[5e000] [receive] via NET/Socket/0/Shared\n");
+    EXPECT_TRUE(read_log_directory(path));
+    EXPECT_FALSE(read_log_directory(path, std::chrono::steady_clock::now()));
 }
 
 TEST(NcclLog, LimitsHold) {
