@@ -3,28 +3,48 @@
 
 #include "lib/base/format.h"
 #include "lib/base/text.h"
+#include "lib/net/message.h"
 #include "lib/sys/sysroot.h"
 
 #include <cerrno>
+#include <functional>
 
 namespace rdma_nccl {
 
-namespace {
-
 constexpr std::size_t largest_site_file = std::size_t{1} << 20;
 
-/// Reads the site file. A missing file is no error; an unreadable one adds a warning.
-std::optional<std::string> read_site_file(const std::string& path, std::vector<std::string>& warnings) {
+/// Also the message of the child that reads it.
+struct SiteFile {
+    static constexpr std::string_view message_name = "site";
+    bool found = false;
+    std::string text;
+    std::string problem; ///< empty: it is read, or not there
+};
+
+void fields(auto& f, Is<SiteFile> auto& m) {
+    constexpr std::size_t longest_problem = 8192;
+    f("found", m.found);
+    f("text", raw(m.text), largest_site_file);
+    f("problem", raw(m.problem), longest_problem);
+}
+
+namespace {
+
+SiteFile read_site_file(const std::string& path) {
     const auto root = SysRoot::open("/");
     const auto text = root ? root->read(path, largest_site_file) : fail("", ENOENT);
     if (text) {
-        return *text;
+        return {true, *text, ""};
     }
-    if (text.error().os_error != ENOENT) {
-        warnings.push_back(
-            format_text("{}; site settings are not used, make it readable for users", text.error().message));
+    if (text.error().os_error == ENOENT) {
+        return {};
     }
-    return std::nullopt;
+    return {false, "", format_text("{}; site settings are not used, make it readable for users", text.error().message)};
+}
+
+std::optional<SiteFile> read_site_file_within(std::chrono::milliseconds limit, const std::string& path) {
+    const std::function<SiteFile()> read = [&path] { return read_site_file(path); };
+    return ChildValue<SiteFile>::start(read).finish(std::chrono::steady_clock::now() + limit);
 }
 
 /// Follows `srun -Q`: srun exports its log level, 3 for information (srun_job.c, _set_umask_env).
@@ -55,11 +75,15 @@ void Configuration::take_option(const char* argument) {
     option_ = text == "(null)" ? "" : text;
 }
 
-SettingsOutcome Configuration::resolve(const Environment& environment, const std::optional<StepNote>& note) const {
+SettingsOutcome Configuration::resolve(const Environment& environment, const std::optional<StepNote>& note,
+                                       std::optional<std::chrono::milliseconds> limit) const {
     SettingsSources sources;
-    std::vector<std::string> file_warnings;
     sources.site_path = site_path_.empty() ? SYSCONFDIR "/rdma-nccl.conf" : site_path_;
-    sources.site_text = read_site_file(sources.site_path, file_warnings);
+    const auto site_file = limit && !site_path_.empty() ? read_site_file_within(*limit, site_path_)
+                                                        : std::optional(read_site_file(sources.site_path));
+    if (site_file && site_file->found) {
+        sources.site_text = site_file->text;
+    }
     sources.plugstack = plugstack_;
     const std::string noted = note ? note->settings : "";
     for (const auto part : split(noted, ',')) {
@@ -73,7 +97,12 @@ SettingsOutcome Configuration::resolve(const Environment& environment, const std
     sources.option = option_;
     SettingsOutcome outcome = resolve_settings(sources);
     follow_quiet(outcome.settings, environment);
-    outcome.warnings.insert(outcome.warnings.begin(), file_warnings.begin(), file_warnings.end());
+    if (!site_file) {
+        outcome.errors.insert(outcome.errors.begin(),
+                              format_text("{} was not read in time; site settings are not used", site_path_));
+    } else if (!site_file->problem.empty()) {
+        outcome.warnings.insert(outcome.warnings.begin(), site_file->problem);
+    }
     return outcome;
 }
 

@@ -6,6 +6,7 @@
 #include "lib/slurm/step.h"
 #include "lib/sys/environment.h"
 
+#include <chrono>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -24,8 +25,10 @@ public:
     [[nodiscard]] const std::optional<std::string>& option() const { return option_; }
 
     /// Reads the site file and resolves everything. `environment` is the user's. A note from srun adds the RDMA_NCCL_*
-    /// of srun's environment, which --export may have kept from the node; the node's own take precedence.
-    [[nodiscard]] SettingsOutcome resolve(const Environment& environment, const std::optional<StepNote>& note) const;
+    /// of srun's environment, which --export may have kept from the node; the node's own take precedence. With a
+    /// `limit`, a child reads a site file that plugstack.conf names: it may be on a dead file system.
+    [[nodiscard]] SettingsOutcome resolve(const Environment& environment, const std::optional<StepNote>& note,
+                                          std::optional<std::chrono::milliseconds> limit = std::nullopt) const;
 
 private:
     std::string site_path_; ///< empty: the build's default

@@ -178,8 +178,8 @@ int slurm_spank_user_init(spank_t spank, int /*argc*/, char* /*argv*/[]) {
     });
 }
 
-int slurm_spank_task_init_privileged(spank_t /*spank*/, int /*argc*/, char* /*argv*/[]) {
-    return guarded_on_node("task_init_privileged", prepare_task);
+int slurm_spank_task_init_privileged(spank_t spank, int /*argc*/, char* /*argv*/[]) {
+    return guarded_on_node("task_init_privileged", [=](NodeState& node) { prepare_task(node, SpankHandle(spank)); });
 }
 
 int slurm_spank_task_post_fork(spank_t spank, int /*argc*/, char* /*argv*/[]) {

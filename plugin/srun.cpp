@@ -93,6 +93,12 @@ bool has_descriptors_for(std::uint32_t nodes) {
     return ::getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur >= rlim_t{2} * nodes + others;
 }
 
+void warn(const Settings& settings, std::string_view text) {
+    if (settings.verbose > 0) {
+        report_to_user(format_text("warning: {}", text));
+    }
+}
+
 /// Returns false if the nodes must do without: there is only one, or the exchange cannot start.
 bool start_exchange(std::optional<ExchangeServer>& server, const ClientStep& step, const SpankHandle& host,
                     bool heterogeneous_job) {
@@ -102,16 +108,16 @@ bool start_exchange(std::optional<ExchangeServer>& server, const ClientStep& ste
         return call_off(server);
     }
     if (!has_descriptors_for(node_count)) {
-        report_to_user(format_text("warning: srun may not open enough files to talk with {} nodes: each node plans "
-                                   "alone; raise the hard limit (ulimit -Hn) to {}",
-                                   node_count, 2 * node_count + 256));
+        warn(step.settings, format_text("srun may not open enough files to talk with {} nodes: each node plans alone; "
+                                        "raise the hard limit (ulimit -Hn) to {}",
+                                        node_count, 2 * node_count + 256));
         return call_off(server);
     }
     const auto know = [=] { return know_step(step, heterogeneous_job, node_count); };
     const auto end_step = [] { (void)::kill(::getpid(), SIGTERM); }; // srun's way to end its step
     const auto is_cancelled = [job_id = step.job_id] { return is_job_over(job_id); };
     if (const auto started = server->start(know, report_to_user, end_step, is_cancelled); !started) {
-        report_to_user(format_text("warning: {}: each node plans alone", started.error().message));
+        warn(step.settings, format_text("{}: each node plans alone", started.error().message));
         return call_off(server);
     }
     return true;
@@ -129,9 +135,12 @@ bool concerns_rdma(const std::vector<NodeEvidence>& nodes, const Settings& setti
 
 /// Prints the verdict as far as the settings ask for it.
 void report_verdict(const StepVerdict& verdict, const Settings& settings) {
+    if (settings.verbose == 0) {
+        return;
+    }
     const bool asked =
         settings.verify == VerifyChoice::Full || settings.profile == ProfileChoice::On || settings.verbose >= 2;
-    if (asked || (settings.verbose > 0 && verdict.verdict != Verdict::Idle)) {
+    if (asked || verdict.verdict != Verdict::Idle) {
         const bool good = verdict.verdict == Verdict::Used || verdict.verdict == Verdict::Idle;
         report_to_user((good ? "" : "warning: ") + verdict_line(verdict));
     }
@@ -206,9 +215,8 @@ void client_open_exchange(const Configuration& configuration, std::optional<Exch
     }
     const auto key = random_key();
     if (!key) {
-        report_to_user(
-            "warning: the kernel gives no random bytes (getrandom): the nodes cannot know each other, and each "
-            "plans alone");
+        warn(settings, "the kernel gives no random bytes (getrandom): the nodes cannot know each other, and each plans "
+                       "alone");
         return;
     }
     set_variable(step_key_variable, key_text(*key));
@@ -217,7 +225,7 @@ void client_open_exchange(const Configuration& configuration, std::optional<Exch
     }
     auto opened = ExchangeServer::open(srun_port_range(), settings.exchange_seconds, *key);
     if (!opened) {
-        report_to_user(format_text("warning: {}: each node plans alone", opened.error().message));
+        warn(settings, format_text("{}: each node plans alone", opened.error().message));
         return;
     }
     server.emplace(std::move(*opened));

@@ -140,7 +140,7 @@ std::optional<NodeState> plan_alone(SettingsOutcome outcome, const Environment& 
     state.settings = std::move(outcome.settings);
     state.facts = std::move(*facts);
     state.warnings = std::move(outcome.errors);
-    state.user = {::geteuid(), ::getegid()};
+    state.user = StepUser::current();
     state.job_id = host.job_id().value_or(state.facts.step.job_id);
     state.running_tasks = host.local_task_count().value_or(0);
     // The node with task 0 knows its own name. The others do not know which node that is before the nodes agree.
@@ -310,6 +310,12 @@ void NodeState::report(std::string_view text) const {
     report_to_user(format_text("{}: {}", facts.host_name, text));
 }
 
+void NodeState::warn(std::string_view text) const {
+    if (settings.verbose > 0) {
+        report(format_text("warning: {}", text));
+    }
+}
+
 bool NodeState::concerns_rdma() const {
     return asked_by_user(settings) || settings.strict || !facts.fabric.hcas.empty();
 }
@@ -366,14 +372,17 @@ std::optional<NodeState> start_node(const Configuration& configuration, SpankHan
         return std::nullopt;
     }
     const Step step = read_step(environment, {});
-    SettingsOutcome outcome = configuration.resolve(environment, step.note);
+    SettingsOutcome outcome = configuration.resolve(environment, step.note, usual_timeout);
     if (!outcome.settings.enable) {
+        for (const auto& error : step.note ? outcome.errors : std::vector<std::string>()) {
+            report_to_log(error); // srun, which wanted this node, may wait for it
+        }
         return std::nullopt;
     }
     const auto key = parse_key(environment.get(step_key_variable).value_or(""));
     const auto offer = find_offer(outcome.settings, environment, key);
     if (!offer) {
-        add_missing_note(environment, step, deadline);
+        add_missing_note(environment, step, host, deadline);
     }
     auto planned = plan_alone(std::move(outcome), environment, host, offer.has_value());
     if (!planned) {

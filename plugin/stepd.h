@@ -41,6 +41,10 @@ struct RootDirectory {
 struct StepUser {
     uid_t uid = 0;
     gid_t gid = 0;
+    std::vector<gid_t> groups = {}; ///< the other ones, by which the user may reach a project's directories
+
+    /// Call in user_init, where slurmstepd has the user's effective ids and groups (_drop_privileges(), mgr.c).
+    static StepUser current();
 };
 
 /// Gives up root for good in a child: neither the user's files (logs) nor drivers should be read as root. Does nothing
@@ -111,7 +115,8 @@ private:
     UniqueFd control_; ///< closing it ends the process without a report
 };
 
-/// The longest that end_step() may take: the slowest driver's counters are two seconds late (traffic_sources.cpp).
+/// The longest that end_step() may take: the slowest driver's counters are two seconds late (traffic_sources.cpp), and
+/// logs are read for at most as long (collect_evidence()).
 inline constexpr std::chrono::milliseconds settling_timeout(2500);
 
 /// The result of user_init, for the tasks that slurmstepd forks afterwards.
@@ -148,6 +153,8 @@ struct NodeState {
 
     /// Prints a line for the user that begins with the node's name.
     void report(std::string_view text) const;
+    /// Prints a warning in the same way, unless verbose=0.
+    void warn(std::string_view text) const;
     /// Returns false for steps that need no RDMA: if the site enables the plugin for every step, these get no warnings.
     [[nodiscard]] bool concerns_rdma() const;
     /// Returns the plan's variables, which may be printed, and the tasks' key, which must not be.
@@ -168,7 +175,7 @@ std::optional<NodeState> start_node(const Configuration& configuration, SpankHan
 // The tasks (stepd_tasks.cpp)
 
 /// task_init_privileged, as root in the task: applies hosts=mount and memlock=raise, and opens the launcher.
-void prepare_task(NodeState& state);
+void prepare_task(NodeState& state, const SpankHandle& host);
 
 /// task_post_fork, as root in slurmstepd: the task is bound and waits for the others to be bound. The first task starts
 /// the watch on the step's bytes, so bytes that fetch its container do not count. Opens the ports to the tasks.
@@ -216,9 +223,11 @@ struct ExchangeResult {
     bool may_be_agreed = false;          ///< the answer was lost: the other nodes may have theirs
 };
 
-/// srun's note reaches the nodes of only one component of a heterogeneous step (srun.c, _launch_one_app). A node
-/// without it asks Slurm as srun did, and adds it to `environment`. Other steps never need this.
-void add_missing_note(Environment& environment, const Step& step, ExchangeClient::Clock::time_point deadline);
+/// srun's note reaches the nodes of only one component of a heterogeneous step (srun.c, _launch_one_app), and none
+/// where srun has no plugin. A node without it asks Slurm as srun did, when it is its turn, and adds it to
+/// `environment`.
+void add_missing_note(Environment& environment, const Step& step, const SpankHandle& host,
+                      ExchangeClient::Clock::time_point deadline);
 
 /// Reports this node to srun and waits for the answer, until `deadline` at the latest. The node with task 0 also
 /// answers the other nodes' connection tests. `noted`: srun left a note, so that it has reported why there is no offer.

@@ -26,7 +26,7 @@ using std::chrono::milliseconds;
 
 constexpr char end_of_step = 'e';
 constexpr char has_begun = 'b';
-constexpr char waits_for_counters = 's';
+constexpr char takes_longer = 's';
 constexpr milliseconds beginning_timeout(250); // a driver may hang; the tasks wait no longer than this
 constexpr milliseconds evidence_timeout(1000);
 
@@ -115,14 +115,25 @@ void watch_as_user(const NodeState& state, const Parent& slurmstepd, int control
     }
     watch.sample(true);
     auto faults = state.container_faults ? state.container_faults->all() : std::vector<std::string>();
-    const auto before_waiting = [&] { (void)!::write(control, &waits_for_counters, 1); };
-    (void)srun.send_evidence(collect_evidence(step, watch, std::move(faults), before_waiting));
+    const auto ask_for_time = [&] { (void)!::write(control, &takes_longer, 1); };
+    (void)srun.send_evidence(collect_evidence(step, watch, std::move(faults), ask_for_time));
 }
 
 } // namespace
 
+StepUser StepUser::current() {
+    StepUser user{::geteuid(), ::getegid()};
+    const int count = ::getgroups(0, nullptr);
+    user.groups.resize(count > 0 ? static_cast<std::size_t>(count) : 0);
+    if (count < 0 || ::getgroups(count, user.groups.data()) != count) {
+        user.groups.clear();
+    }
+    return user;
+}
+
 bool become(const StepUser& user) {
-    return ::getuid() != 0 || (::setgroups(0, nullptr) == 0 && ::setgid(user.gid) == 0 && ::setuid(user.uid) == 0);
+    return ::getuid() != 0 || (::setgroups(user.groups.size(), user.groups.data()) == 0 && ::setgid(user.gid) == 0 &&
+                               ::setuid(user.uid) == 0);
 }
 
 std::optional<EvidenceProcess> EvidenceProcess::start(const NodeState& state, ExchangeClient& srun) {
@@ -152,7 +163,7 @@ void EvidenceProcess::end_step() {
     milliseconds timeout = evidence_timeout;
     // The first byte is has_begun, which nobody has read yet.
     while (::poll(&event, 1, static_cast<int>(timeout.count())) > 0 && ::read(control_.get(), &byte, 1) == 1) {
-        timeout = byte == waits_for_counters ? settling_timeout : timeout;
+        timeout = byte == takes_longer ? settling_timeout : timeout;
     }
     const auto spent = std::chrono::duration_cast<milliseconds>(Clock::now() - start);
     (void)child_.finish(std::max(timeout - spent, milliseconds(20)));

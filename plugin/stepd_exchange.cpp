@@ -31,7 +31,7 @@ milliseconds left_of(Clock::time_point deadline) {
     return std::clamp(left, milliseconds(1), usual_timeout);
 }
 
-/// Nodes whose exchange failed must not all ask slurmctld at once: each waits its node id in milliseconds.
+/// Nodes must not all ask slurmctld at once: each waits its node id in milliseconds.
 void take_turn(const SpankHandle& host, Clock::time_point deadline) {
     constexpr milliseconds longest(10'000);
     const auto turn = std::min(milliseconds(host.node_id().value_or(0)), longest);
@@ -116,8 +116,12 @@ std::string node_name(const SpankHandle& host, const NodeFacts& facts) {
     return facts.host_name;
 }
 
-void add_missing_note(Environment& environment, const Step& step, Clock::time_point deadline) {
-    const auto known = step.note ? StepLayout() : ask_about(step, deadline);
+void add_missing_note(Environment& environment, const Step& step, const SpankHandle& host, Clock::time_point deadline) {
+    if (step.note) {
+        return;
+    }
+    take_turn(host, deadline);
+    const auto known = ask_about(step, deadline);
     if (!known.nodes.empty()) {
         environment.set(std::string(note_variable), format_note(known.note(step.job_id, step.step_id)));
     }

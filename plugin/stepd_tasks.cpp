@@ -75,7 +75,7 @@ void withdraw_unseen(const NodeState& state, const TaskFacts& task, std::vector<
         }
         override_variables(variables, std::move(ours));
         if (task.local_rank == 0) {
-            state.report(format_text("warning: {}: without {} ({})", why, use.what, use.setting));
+            state.warn(format_text("{}: without {} ({})", why, use.what, use.setting));
         }
     }
 }
@@ -169,7 +169,7 @@ std::optional<std::string> spawn_ranks(const NodeState& state, const TaskFacts& 
 bool is_ended_by_strict(const NodeState& state, const TaskFacts& task, const std::optional<std::string>& in_container) {
     auto fault = state.strict_fault ? state.strict_fault : in_container;
     if (const auto wrong = task.rank == 0 ? verify_rank_zero(state) : std::nullopt) {
-        state.report("warning: " + *wrong);
+        state.warn(*wrong);
         fault = fault ? fault : wrong;
     }
     if (!state.settings.strict || !fault) {
@@ -193,18 +193,19 @@ void run_as_user(const StepUser& user, const std::function<void()>& work) {
 
 } // namespace
 
-void prepare_task(NodeState& state) {
+void prepare_task(NodeState& state, const SpankHandle& host) {
+    const bool first = host.task_local_id().value_or(0) == 0; // the others have the same problem
     if (state.plan.layout.spawn) {
         state.launcher = open_launcher();
     }
     if (state.settings.memlock == MemlockChoice::Raise) {
-        if (const auto raised = raise_memlock(); !raised) {
-            state.report(format_text("warning: memlock=raise: {}", raised.error().message));
+        if (const auto raised = raise_memlock(); !raised && first) {
+            state.warn(format_text("memlock=raise: {}", raised.error().message));
         }
     }
-    if (const auto mounted = state.etc_hosts ? mount_etc_hosts(*state.etc_hosts) : Result<void>(); !mounted) {
-        state.report(
-            format_text("warning: hosts=mount: {}: the task sees the node's own /etc/hosts", mounted.error().message));
+    const auto mounted = state.etc_hosts ? mount_etc_hosts(*state.etc_hosts) : Result<void>();
+    if (!mounted && first) {
+        state.warn(format_text("hosts=mount: {}: the tasks see the node's own /etc/hosts", mounted.error().message));
     }
 }
 

@@ -25,6 +25,7 @@
 #include <filesystem>
 #include <fstream>
 #include <future>
+#include <grp.h>
 #include <gtest/gtest.h>
 #include <linux/filter.h>
 #include <linux/netlink.h>
@@ -36,6 +37,7 @@
 #include <string>
 #include <sys/mount.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -363,6 +365,24 @@ TEST_F(PluginTest, TheSiteFileIsTheWeakestPlace) {
     EXPECT_TRUE(said("site.conf:4: unknown key \"nonsense\"")) << slurm.messages();
 }
 
+TEST_F(PluginTest, WhereTheSiteFileHangsTheStepRuns) {
+    tree.file("/site.conf", "gid = 5\n");
+    slurm.plugin_arguments[0] = "conf=" + tree.at("/site.conf").string();
+    const test::Hang hang({tree.at("/site.conf").string()});
+    if (!hang.works()) {
+        GTEST_SKIP() << "no fanotify permission events here: " << std::strerror(errno);
+    }
+    ASSERT_TRUE(run_in_child(std::chrono::seconds(20), [&] {
+        slurm.slurmstepd(bare); // srun would wait: it is its user's
+        std::ofstream(tree.at("/messages")) << slurm.messages() << "gid " << value(0, "NCCL_IB_GID_INDEX");
+    }));
+    std::ostringstream text;
+    text << std::ifstream(tree.at("/messages")).rdbuf();
+    EXPECT_NE(text.str().find("site.conf was not read in time; site settings are not used"), std::string::npos)
+        << text.str();
+    EXPECT_TRUE(text.str().ends_with("gid 3")) << text.str();
+}
+
 TEST_F(PluginTest, AFabricProfileReachesTheTasksOnlyWhenItIsOn) {
     const std::string folder(fabric_profiles_directory);
     tree.file(folder + "/ours.conf", "link = ethernet\nNCCL_IB_TC = 41 # ours\nNCCL_IB_SL = 3\n");
@@ -493,6 +513,60 @@ TEST_F(PluginTest, WhereTheInspectorIsNotSeenTheTasksDoWithout) {
         EXPECT_EQ(value(1, name), "(unset)") << name;
     }
     EXPECT_EQ(slurm.tasks().at(1).result, 0);
+    slurm.clear_messages();
+    run("profile=inspector,verbose=0");
+    EXPECT_EQ(slurm.messages(), "");
+}
+
+/// Every task of the node has the same limit.
+TEST_F(PluginTest, ALimitThatCannotBeRaisedIsSaidOnceOnANode) {
+    slurm.plugin_arguments[3] = "memlock=raise";
+    ASSERT_TRUE(run_in_child(std::chrono::seconds(20), [&] {
+        const rlimit low{65536, 65536};
+        (void)::setrlimit(RLIMIT_MEMLOCK, &low);
+        slurm.after["slurm_spank_user_init"] = [] { (void)!::seteuid(65534); }; // without CAP_SYS_RESOURCE
+        run(bare);
+        (void)!::seteuid(0);
+        std::ofstream(tree.at("/messages")) << slurm.messages();
+    }));
+    std::ostringstream text;
+    text << std::ifstream(tree.at("/messages")).rdbuf();
+    constexpr std::string_view warning = "warning: memlock=raise: RLIMIT_MEMLOCK cannot be raised";
+    const auto first = text.str().find(warning);
+    EXPECT_NE(first, std::string::npos) << text.str();
+    EXPECT_EQ(text.str().find(warning, first + 1), std::string::npos) << text.str();
+}
+
+/// The user reaches it by a group that is not the primary one.
+TEST_F(PluginTest, HostsFilesInAProjectsDirectoryAreRemoved) {
+    if (::geteuid() != 0) {
+        GTEST_SKIP() << "another group needs root";
+    }
+    static constexpr gid_t project = 54321;
+    make_one_node();
+    tree.directory("/project");
+    const auto directory = tree.at("/project");
+    std::filesystem::permissions(tree.path(), std::filesystem::perms(0755));
+    if (::chown(directory.c_str(), 0, project) != 0) {
+        GTEST_SKIP() << "no other groups here: " << std::strerror(errno);
+    }
+    std::filesystem::permissions(directory, std::filesystem::perms(0770));
+    slurm.step.environment["TMPDIR"] = directory.string();
+    const auto entries = [&] {
+        return std::distance(std::filesystem::directory_iterator(directory), std::filesystem::directory_iterator());
+    };
+    slurm.after["slurm_spank_init_post_opt"] = [] { // as slurmstepd changes its ids
+        if (::setgroups(1, &project) != 0 || ::setegid(65534) != 0 || ::seteuid(65534) != 0) {
+            ::_exit(1);
+        }
+    };
+    slurm.after["slurm_spank_user_init"] = [&] {
+        if (::seteuid(0) != 0 || ::setegid(0) != 0 || ::setgroups(0, nullptr) != 0 || entries() != 1) {
+            ::_exit(2); // the files are there while the step runs
+        }
+    };
+    ASSERT_TRUE(run_in_child(std::chrono::seconds(20), [&] { slurm.slurmstepd("hosts=file"); }));
+    EXPECT_EQ(entries(), 0);
 }
 
 TEST_F(PluginTest, WhereTheInspectorsFoldersHangTheTasksDoWithout) {
@@ -1314,6 +1388,14 @@ TEST_F(PluginTest, HeldPortsAreOpenOnlyToTasks) {
 }
 
 // The steps of a site that are started by something else than srun with the plugin.
+TEST_F(PluginTest, NodesWithoutASrunSideAskSlurmctldInTurn) {
+    slurm.step.node_id = 2000; // it waits so many milliseconds
+    slurm.step.global_ids = {2, 3};
+    const auto start = std::chrono::steady_clock::now();
+    slurm.slurmstepd(bare);
+    EXPECT_GE(std::chrono::steady_clock::now() - start, std::chrono::seconds(2));
+}
+
 TEST_F(PluginTest, NoSrunSide) {
     slurm.plugin_arguments.pop_back();
     slurm.slurmstepd(bare);
