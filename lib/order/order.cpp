@@ -12,11 +12,6 @@ namespace rdma_nccl {
 
 namespace {
 
-const std::string& group_at(const std::optional<NetworkPlace>& place, std::size_t depth) {
-    static const std::string none;
-    return place && depth < place->groups.size() ? place->groups[depth] : none;
-}
-
 std::size_t depth_of(std::span<const std::optional<NetworkPlace>> places) {
     std::size_t depth = 0;
     for (const auto& place : places) {

@@ -26,6 +26,11 @@ struct NetworkPlace {
 /// of a switch has a period, or if they name no group: topology/flat.
 std::optional<NetworkPlace> parse_place(std::string_view address, std::string_view pattern, std::string_view node);
 
+/// Returns the group at a depth; empty if the place is not known, or has none there.
+inline std::string_view group_at(const std::optional<NetworkPlace>& place, std::size_t depth) {
+    return place && depth < place->groups.size() ? std::string_view(place->groups[depth]) : "";
+}
+
 /// How often a ring through all nodes leaves a group, for each depth, from the outermost one: how many neighbours, its
 /// last and first node included, are in different groups.
 using Crossings = std::vector<std::size_t>;

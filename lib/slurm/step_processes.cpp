@@ -315,8 +315,10 @@ std::optional<TaskProcess> find_task(const SysRoot& root, std::uint32_t job, std
     return task;
 }
 
-bool step_on_node(const SysRoot& root, std::uint32_t job, std::uint32_t step) {
-    return any_step_daemon(root, [&](const StepName& name) { return name.job == job && is_step(name.step, step); });
+bool step_on_node(const SysRoot& root, const StepId& id, const Environment& own, uid_t user) {
+    const auto is_its_daemon = [&](const StepName& name) { return name.job == id.job && is_step(name.step, id.step); };
+    const bool is_hidden = !root.read("/proc/1/comm");
+    return any_step_daemon(root, is_its_daemon) || (is_hidden && find_task(root, id.job, id.step, own, user));
 }
 
 bool other_jobs_on_node(const SysRoot& root, std::uint32_t own_job) {

@@ -92,8 +92,9 @@ struct TaskProcess {
 std::optional<TaskProcess> find_task(const SysRoot& root, std::uint32_t job, std::optional<std::uint32_t> step,
                                      const Environment& own, uid_t user);
 
-/// Returns true if the step's slurmstepd runs on the node.
-bool step_on_node(const SysRoot& root, std::uint32_t job, std::uint32_t step);
+/// Returns true if the step's slurmstepd runs on the node. Where /proc hides it (hidepid, proc(5)), true if find_task()
+/// finds a task of the step.
+bool step_on_node(const SysRoot& root, const StepId& id, const Environment& own, uid_t user);
 
 /// Returns true if a slurmstepd of another job runs on the node. Reads each process once, and sees none of those hidden
 /// from this user. Other steps of the own job are noticed only by their queue pairs: most are users who look around.

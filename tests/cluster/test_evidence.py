@@ -146,6 +146,7 @@ class Verdicts(EvidenceTest):
             ("--rdma-nccl", self.everywhere("eth1", 1 << 20, 1 << 20)), # idle
             ("--rdma-nccl=verify=off", self.everywhere("eth1", GIB, GIB)),
             ("--rdma-nccl=verbose=0", self.everywhere("eth1", GIB, GIB)),
+            ("--rdma-nccl=verify=full,verbose=0", self.everywhere("eth1", GIB, GIB)),
         ):
             code, lines = self.step(option, moves, tasks=1)
             self.assertEqual(code, 0)
@@ -269,6 +270,13 @@ class Watched(EvidenceTest):
     def test_a_step_that_runs(self):
         output, _ = self.watched(["mlx5_1:1", GIB // 4, GIB // 4, "eth1", 1000, 1000])
         self.assertRegex(output, r"^RDMA USED: (99.9|100.0) % of .* between 2 nodes went over RDMA")
+        self.assertRegex(output, r"(?m)^n02 .* USED")
+
+    def test_nodes_have_slurms_names(self):
+        """Host names may have a domain."""
+        self.good("hostname", "n02.example.org", user="root", node="n02")
+        self.addCleanup(self.cluster.run, "hostname", "n02", user="root", node="n02")
+        output, _ = self.watched(["mlx5_1:1", GIB // 4, GIB // 4, "eth1", 1000, 1000])
         self.assertRegex(output, r"(?m)^n02 .* USED")
 
     def test_an_interrupt_ends_the_watch_with_a_verdict(self):

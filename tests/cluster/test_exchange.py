@@ -717,6 +717,15 @@ class Topology(ExchangeTest):
         self.assertIn("rdma-nccl: topo --network: no rails of n03: interrupted\n", messages)
         self.assertIn("\nended with 143\n", output)
 
+    def test_an_interrupt_before_the_nodes_are_asked(self):
+        """slurmctld is slow, so squeue is."""
+        slow = self.file("squeue", "#!/bin/sh", "kill -TERM $PPID", "exec sleep 1000")
+        os.chmod(slow, 0o755)
+        topo = f"PATH={os.path.dirname(slow)}:$PATH rdma-nccl topo --network; echo ended with $?"
+        result = self.cluster.run("salloc", "-Q", "-N2", "sh", "-c", topo)
+        self.assertIn("rdma-nccl: topo --network: no rails of n[01,03]: interrupted\n", result.stderr)
+        self.assertIn("\nended with 143\n", result.stdout)
+
     def test_explain_tells_the_order(self):
         output, _ = self.step("srun", "-N4", "--ntasks-per-node=1", "--rdma-nccl=layout=rank,order=topology", "bash", "-c",
                               "[ $SLURM_PROCID != 2 ] || rdma-nccl explain")

@@ -178,7 +178,9 @@ private:
 } // namespace
 
 int serve_ranks(const measure::World& world, const Options& options) {
-    auto watched = WatchedNode::inspect(options.settings);
+    auto watched = settings_from(options.settings).and_then([&](const Settings& settings) {
+        return WatchedNode::inspect(options.settings, settings);
+    });
     auto node = inspect_node(world, options, watched ? &watched->node : nullptr);
     if (!watched) {
         node.problem = watched.error().message;

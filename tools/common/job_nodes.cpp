@@ -8,6 +8,7 @@
 #include "tools/common/command_line.h"
 #include "tools/common/print.h"
 #include "tools/common/process.h"
+#include "tools/common/scontrol.h"
 
 #include <algorithm>
 #include <array>
@@ -22,6 +23,8 @@ namespace rdma_nccl {
 namespace {
 
 using Clock = std::chrono::steady_clock;
+
+constexpr std::chrono::minutes answer_timeout(1);
 
 constexpr std::string_view mark = "rdma-nccl-report ";
 constexpr char more_pieces = '+'; // after the mark
@@ -41,14 +44,14 @@ struct Output {
 
 /// Starts a command of Slurm. It ends when this process does: srun then ends its step, too.
 Result<CapturedProcess> start(const std::vector<std::string>& command, const BlockedSignals& blocked) {
-    constexpr std::size_t most = std::size_t{64} << 20;
-    const auto environment = Environment::from(environ);
-    const auto path = environment.get("PATH").value_or("");
-    if (find_in_path(command.front(), path).empty()) {
+    constexpr std::size_t most = std::size_t{1} << 30; // 65,536 nodes with 16 KiB each
+    auto file = find_slurms_command(command.front());
+    if (file.empty()) {
         return fail(format_text("there is no {} in PATH", command.front()));
     }
     ProcessStart start{.words = command,
-                       .environment = environment_outside_of_job(environment),
+                       .file = std::move(file),
+                       .environment = environment_outside_of_job(Environment::from(environ)),
                        .input = -1,
                        .ends_with_parent = false,
                        .leads_group = true}; // Ctrl-C is ours to pass on
@@ -127,7 +130,7 @@ std::vector<std::string> environment_outside_of_job(const Environment& environme
 }
 
 Result<std::string> ask_slurm(const std::vector<std::string>& command) {
-    auto output = output_of(command, std::chrono::minutes(1));
+    auto output = output_of(command, answer_timeout);
     if (!output) {
         return tl::unexpected(output.error());
     }
@@ -137,27 +140,57 @@ Result<std::string> ask_slurm(const std::vector<std::string>& command) {
     return std::move(output->text);
 }
 
-Result<std::string> job_options(std::uint32_t job) {
-    const auto number = std::to_string(job);
-    return ask_slurm({"squeue", "--noheader", "--jobs", number, "--format=%A %i"}).map([&](const std::string& lines) {
-        for (const auto line : split(lines, '\n')) { // of a leader, one for each component
-            const auto words = split_words(line);
-            const auto [leader, place] = split_once(words.size() == 2 && words[0] == number ? words[1] : "", '+');
-            if (place) {
-                return format_text("--jobid={} --het-group={}", leader, *place);
-            }
-        }
-        return "--jobid=" + number;
-    });
+Result<std::string> name_by_number(const std::string& step) {
+    const auto [job, number] = split_once(step, '.');
+    const auto [array, task] = split_once(job, '_');
+    if (!number || !task || !parse_number<std::uint32_t>(array) || !parse_number<std::uint32_t>(*task)) {
+        return step;
+    }
+    const auto listed = ask_slurm({"squeue", "--noheader", "--jobs", std::string(job), "--format=%A"});
+    if (!listed) {
+        return tl::unexpected(listed.error());
+    }
+    const auto own = trim(*listed);
+    return parse_number<std::uint32_t>(own) ? Result<std::string>(format_text("{}.{}", own, *number))
+                                            : fail(format_text("squeue knows no job {}", job));
 }
 
-Result<NodeReports> ask_nodes(const std::string& job_options, const std::vector<std::string>& nodes,
+std::string job_options(std::uint32_t job, std::string_view listed) {
+    const auto number = std::to_string(job);
+    for (const auto line : split(listed, '\n')) { // of a leader, one for each component
+        const auto words = split_words(line);
+        const auto [leader, place] = split_once(words.size() == 2 && words[0] == number ? words[1] : "", '+');
+        if (place) {
+            return format_text("--jobid={} --het-group={}", leader, *place);
+        }
+    }
+    return "--jobid=" + number;
+}
+
+std::string NodeReports::why_silent(std::chrono::milliseconds limit) const {
+    return signal != 0 ? "interrupted"
+           : in_time   ? "is rdma-nccl installed there?"
+                       : format_text("no answer within {} s", limit.count() / 1000);
+}
+
+Result<NodeReports> ask_nodes(std::uint32_t job, const std::vector<std::string>& nodes,
                               const std::vector<std::string>& arguments, std::chrono::milliseconds limit) {
+    const auto listed =
+        output_of({"squeue", "--noheader", "--jobs", std::to_string(job), "--format=%A %i"}, answer_timeout);
+    if (!listed) {
+        return tl::unexpected(listed.error());
+    }
+    if (listed->signal != 0) {
+        return NodeReports{{}, true, listed->signal};
+    }
+    if (!listed->in_time) {
+        return fail("squeue has not answered within a minute");
+    }
     // A node that fails must not end the others (KillOnBadExit, WaitTime), and srun must pass on the first SIGINT.
     const auto srun =
         format_text("srun {} --nodelist={} --nodes={} --overlap --quiet --label --ntasks-per-node=1 "
                     "--gres=none --cpu-bind=none --input=none --kill-on-bad-exit=0 --wait=0 --disable-status",
-                    job_options, fold_hostlist(nodes), nodes.size());
+                    job_options(job, listed->text), fold_hostlist(nodes), nodes.size());
     const auto words = split_words(srun);
     std::vector<std::string> command(words.begin(), words.end());
     command.push_back(own_program());

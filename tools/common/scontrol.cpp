@@ -10,18 +10,19 @@
 
 namespace rdma_nccl {
 
+std::string find_slurms_command(std::string_view name) {
+    const char* const path = ::getenv("PATH");
+    return find_in_path(name, format_text("{}:/usr/bin:/usr/local/bin:/opt/slurm/bin:/usr/local/slurm/bin",
+                                          path != nullptr ? path : ""));
+}
+
 Result<std::string> run_scontrol(const std::vector<std::string>& command, std::chrono::milliseconds limit,
                                  std::size_t most, std::string_view if_missing) {
     if (limit <= std::chrono::milliseconds(0)) {
         return fail("no time is left to start scontrol");
     }
     const auto& name = command.front();
-    const char* const path = ::getenv("PATH");
-    const auto file =
-        name.find('/') != std::string::npos
-            ? name
-            : find_in_path(name, format_text("{}:/usr/bin:/usr/local/bin:/opt/slurm/bin:/usr/local/slurm/bin",
-                                             path != nullptr ? path : ""));
+    const auto file = name.find('/') != std::string::npos ? name : find_slurms_command(name);
     if (file.empty()) {
         return fail(format_text("there is no {} in PATH: {}", printable(name, 100), if_missing));
     }
@@ -50,9 +51,14 @@ Result<std::string> run_scontrol(const std::vector<std::string>& command, std::c
     return process->text();
 }
 
-Result<std::string> ask_topology() {
+Result<std::string> ask_topology(const Environment& environment) {
     constexpr std::size_t most = std::size_t{64} << 20;
-    return run_scontrol({"scontrol", "show", "topology"}, std::chrono::seconds(20), most);
+    std::vector<std::string> command = {"scontrol", "show", "topology"};
+    const auto cluster = environment.get("SLURM_JOB_ID") ? std::nullopt : environment.get("SLURM_CLUSTERS");
+    if (cluster && !cluster->empty()) {
+        command.push_back(format_text("--clusters={}", *cluster));
+    }
+    return run_scontrol(command, std::chrono::seconds(20), most);
 }
 
 } // namespace rdma_nccl

@@ -37,6 +37,20 @@ void run_with_settings(const Subcommand& command, SettingsOptions& options, int&
     });
 }
 
+std::vector<std::string> arguments_of(const SettingsOptions& options) {
+    std::vector<std::string> arguments;
+    if (options.set) {
+        arguments.insert(arguments.end(), {"--set", *options.set});
+    }
+    if (options.site_file_given) {
+        arguments.insert(arguments.end(), {"--conf", options.site_file});
+    }
+    if (!options.root.empty()) {
+        arguments.insert(arguments.end(), {"--root", options.root});
+    }
+    return arguments;
+}
+
 int exit_code_of(const Result<int>& ended) {
     if (!ended) {
         print_error(ended.error().message);

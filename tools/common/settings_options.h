@@ -12,6 +12,7 @@
 #include <optional>
 #include <string>
 #include <unistd.h>
+#include <vector>
 
 namespace rdma_nccl {
 
@@ -30,6 +31,9 @@ void add_settings_options(const Subcommand& command, SettingsOptions& options);
 /// it fails; exit_bad_line, without calling it, if the settings cannot be used. The last two print an error.
 void run_with_settings(const Subcommand& command, SettingsOptions& options, int& exit_code,
                        std::function<Result<int>(const Settings& settings)> run);
+
+/// Returns these options as arguments of this program, on another node.
+std::vector<std::string> arguments_of(const SettingsOptions& options);
 
 /// Returns a command's exit code; if it failed, prints the error and returns exit_cannot_tell.
 int exit_code_of(const Result<int>& ended);

@@ -7,6 +7,7 @@
 #include "lib/slurm/step_processes.h"
 #include "lib/topology/sysfs_topology.h"
 #include "tools/common/command_line.h"
+#include "tools/common/job_nodes.h"
 #include "tools/common/print.h"
 #include "tools/common/process.h"
 
@@ -440,7 +441,7 @@ bool is_task(const SysRoot& live) {
 /// these on the node; else this process. A script that the plugin has set up asks about its own step.
 Result<Subject> find_subject(const ExplainOptions& options, const SysRoot& live, const Environment& own) {
     if (!options.step.empty()) {
-        const auto id = parse_step_id(options.step);
+        const auto id = parse_step_id(name_by_number(options.step).value_or(options.step));
         auto task = id ? find_task(live, id->job, id->step, own, ::geteuid()) : std::nullopt;
         return task
                    ? Result<Subject>(subject_of(std::move(*task), id->job))

@@ -271,16 +271,13 @@ std::string node_name_of(const Environment& environment, const Settings& setting
     return root ? host_name_of(*root) : "";
 }
 
-Result<WatchedNode> WatchedNode::inspect(const SettingsOptions& options, const Environment& environment) {
-    const auto settings = settings_from(options);
-    if (!settings) {
-        return tl::unexpected(settings.error());
-    }
-    auto root = SysRoot::open(settings->root);
+Result<WatchedNode> WatchedNode::inspect(const SettingsOptions& options, const Settings& settings,
+                                         const Environment& environment) {
+    auto root = SysRoot::open(settings.root);
     if (!root) {
         return tl::unexpected(root.error());
     }
-    auto node = plan_node(options, *settings, {}, {}, GidTables::Expected, {.environment = environment});
+    auto node = plan_node(options, settings, {}, {}, GidTables::Expected, {.environment = environment});
     if (!node) {
         return tl::unexpected(node.error());
     }

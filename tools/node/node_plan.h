@@ -80,8 +80,9 @@ struct WatchedNode {
     SysRoot root;
     NodePlan node;
 
-    /// As the settings say, for a program with `environment`; fails when its root cannot be read.
-    static Result<WatchedNode> inspect(const SettingsOptions& options,
+    /// As the settings say, which are those of the options, for a program with `environment`; fails when its root
+    /// cannot be read.
+    static Result<WatchedNode> inspect(const SettingsOptions& options, const Settings& settings,
                                        const Environment& environment = Environment::from(environ));
 
     /// Takes the first sample. `this` must outlive the watch.

@@ -35,7 +35,8 @@ Report order_of_job(const Environment& environment) {
     if (!hosts) {
         return order_nodes({}, {}, std::string(slurms_topology), tl::unexpected(hosts.error()));
     }
-    auto places = ask_topology().and_then([&](const auto& text) { return places_by_topology(text, hosts->nodes); });
+    auto places =
+        ask_topology(environment).and_then([&](const auto& text) { return places_by_topology(text, hosts->nodes); });
     return order_nodes(std::move(hosts->nodes), std::move(hosts->tasks), std::string(slurms_topology),
                        std::move(places));
 }
@@ -120,7 +121,7 @@ Result<NetworkPlaces> find_places(const OrderOptions& options, const std::vector
         return read_regular_file(options.topology, most_topology).and_then(by_topology);
     }
     if (options.pairs.empty()) {
-        return ask_topology().and_then(by_topology);
+        return ask_topology(Environment::from(environ)).and_then(by_topology);
     }
     const auto text = read_regular_file(options.pairs, most_report);
     if (!text) {

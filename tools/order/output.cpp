@@ -29,7 +29,7 @@ void fields(auto& f, Row<NodeRow> /*row*/) {
 static void fields(auto& f, Row<Report> /*row*/) {
     f("schema", "version of this format", [](const Report& /*report*/) { return 1U; });
     f("source", "what tells the places: scontrol show topology, or a file", &Report::source);
-    f("problem", "why the order stays as given; empty: it does not", &Report::problem);
+    f("problem", "why the order given stays; empty: it is that of the network", &Report::problem);
     f("nodes", "in the order of the network", [](const Report& r) {
         return mapped(r.by_place.order, [&r](std::size_t i) {
             const auto& place = r.places[i];

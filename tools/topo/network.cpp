@@ -3,6 +3,7 @@
 #include "lib/base/lists.h"
 #include "lib/base/report_fields.h"
 #include "lib/base/text.h"
+#include "lib/order/order.h"
 #include "tools/common/print.h"
 #include "tools/topo/topo.h"
 
@@ -14,11 +15,6 @@ namespace rdma_nccl {
 namespace {
 
 using Members = std::vector<std::size_t>;
-
-std::string_view group_of(const StepNetwork& network, std::size_t node, std::size_t depth) {
-    const auto& place = network.places[node];
-    return place && depth < place->groups.size() ? std::string_view(place->groups[depth]) : "";
-}
 
 struct PortRow {
     std::string port;
@@ -70,7 +66,7 @@ std::string groups_text(const StepNetwork& network, const Members& members, std:
     std::map<std::string_view, std::size_t> numbers;
     std::vector<Members> groups; ///< in the order of their first nodes
     for (const auto i : members) {
-        const auto [found, is_new] = numbers.try_emplace(group_of(network, i, depth), groups.size());
+        const auto [found, is_new] = numbers.try_emplace(group_at(network.places[i], depth), groups.size());
         if (is_new) {
             groups.emplace_back();
         }
@@ -78,7 +74,7 @@ std::string groups_text(const StepNetwork& network, const Members& members, std:
     }
     std::string text;
     for (const auto& group : groups) {
-        const auto name = group_of(network, group.front(), depth);
+        const auto name = group_at(network.places[group.front()], depth);
         if (!name.empty()) {
             text += line_of(network, name, group, indent);
         }

@@ -54,15 +54,7 @@ void add_own_rails(RailsByNode& rails, const TopoOptions& options, const Setting
 
 std::vector<std::string> arguments_on_nodes(const SettingsOptions& settings) {
     std::vector<std::string> arguments = {"topo", "--network", "--on-this-node"};
-    if (settings.set) {
-        arguments.insert(arguments.end(), {"--set", *settings.set});
-    }
-    if (settings.site_file_given) {
-        arguments.insert(arguments.end(), {"--conf", settings.site_file});
-    }
-    if (!settings.root.empty()) {
-        arguments.insert(arguments.end(), {"--root", settings.root});
-    }
+    append(arguments, arguments_of(settings));
     return arguments;
 }
 
@@ -87,9 +79,7 @@ RailsByNode rails_in(const std::vector<std::string>& reports, const std::vector<
 int ask_rails(RailsByNode& rails, const TopoOptions& options, const Settings& settings, std::uint32_t job,
               const std::vector<std::string>& nodes) {
     const auto limit = std::chrono::seconds(60) + std::chrono::milliseconds(10) * nodes.size();
-    const auto reports = job_options(job).and_then([&](const std::string& srun_options) {
-        return ask_nodes(srun_options, nodes, arguments_on_nodes(options.settings), limit);
-    });
+    const auto reports = ask_nodes(job, nodes, arguments_on_nodes(options.settings), limit);
     if (reports) {
         rails = rails_in(reports->texts, nodes);
     }
@@ -98,10 +88,7 @@ int ask_rails(RailsByNode& rails, const TopoOptions& options, const Settings& se
     std::ranges::copy_if(nodes, std::back_inserter(silent), [&](const auto& node) { return !rails.contains(node); });
     if (!silent.empty()) {
         print_error(format_text("topo --network: no rails of {}: {}", printable(fold_hostlist(std::move(silent)), 400),
-                                !reports               ? reports.error().message
-                                : reports->signal != 0 ? "interrupted"
-                                : reports->in_time     ? "is rdma-nccl installed there?"
-                                                       : format_text("no answer within {} s", limit.count() / 1000)));
+                                reports ? reports->why_silent(limit) : reports.error().message));
     }
     return reports && reports->signal != 0 ? 128 + reports->signal : exit_good;
 }
@@ -116,7 +103,8 @@ Result<int> show_network(const TopoOptions& options, const Settings& settings) {
                                 hosts.error().message));
     }
     const auto& nodes = hosts->nodes;
-    const auto places = ask_topology().and_then([&](const auto& text) { return places_by_topology(text, nodes); });
+    const auto places =
+        ask_topology(environment).and_then([&](const auto& text) { return places_by_topology(text, nodes); });
     if (!places) {
         return fail(format_text("topo --network: scontrol show topology: {}", places.error().message));
     }

@@ -128,9 +128,15 @@ Result<int> run_verify(const VerifyOptions& options) {
                                 printable(options.program.front())));
         return exit_bad_line;
     }
-    return !options.logs.empty()   ? verify_log(options)
-           : !options.step.empty() ? verify_step(options)
-                                   : verify_program(options);
+    if (!options.logs.empty()) {
+        return verify_log(options);
+    }
+    const auto settings = settings_from(options.settings);
+    if (!settings) {
+        print_error(settings.error().message);
+        return exit_bad_line;
+    }
+    return options.step.empty() ? verify_program(options, *settings) : verify_step(options, *settings);
 }
 
 } // namespace
@@ -156,8 +162,8 @@ Result<int> print_verdict(const StepVerdict& verdict, const VerifyOptions& optio
     return exit_code_of(verdict.verdict);
 }
 
-Result<int> verify_program(const VerifyOptions& options) {
-    const auto node = WatchedNode::inspect(options.settings);
+Result<int> verify_program(const VerifyOptions& options, const Settings& settings) {
+    const auto node = WatchedNode::inspect(options.settings, settings);
     if (!node) {
         return tl::unexpected(node.error());
     }

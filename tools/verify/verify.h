@@ -30,10 +30,10 @@ struct VerifyOptions {
 int verify_log(const VerifyOptions& options);
 
 /// Returns the program's exit code if it is not 0; otherwise that of the verdict.
-Result<int> verify_program(const VerifyOptions& options);
+Result<int> verify_program(const VerifyOptions& options, const Settings& settings);
 
 /// Returns the verdict's exit code.
-Result<int> verify_step(const VerifyOptions& options);
+Result<int> verify_step(const VerifyOptions& options, const Settings& settings);
 
 /// Returns 0 for USED or IDLE, 1 for MIXED, 2 for NOT USED, 3 for UNKNOWN.
 int exit_code_of(Verdict verdict);

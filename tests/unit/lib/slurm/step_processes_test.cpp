@@ -75,6 +75,16 @@ TEST_F(FindTask, BesideAnotherStep) {
     EXPECT_FALSE(find(13, {}, {"SLURM_STEP_ID=9"}));
 }
 
+TEST_F(FindTask, AStepRunsWhereItsDaemonIsHidden) {
+    const auto runs = [this](uid_t user) { return step_on_node(tree_.root(), {12, 0}, Environment(), user); };
+    EXPECT_TRUE(runs(1001)) << "its slurmstepd is seen by everybody";
+    tree_.remove("/proc/10").remove("/proc/1"); // hidepid=2, proc(5)
+    EXPECT_TRUE(runs(1000)) << "its tasks are the user's";
+    EXPECT_FALSE(runs(1001)) << "its tasks are another user's";
+    tree_.file("/proc/1/comm", "systemd\n");
+    EXPECT_FALSE(runs(1000)) << "nothing is hidden: it has ended";
+}
+
 /// Another user's process claims the step in its environment, and calls what is above it as Slurm would.
 TEST_F(FindTask, AStrangerWhoClaimsTheStep) {
     const auto claim = step_0 + "SLURM_PROCID=0\0NCCL_NET=Socket\0"s;
