@@ -68,15 +68,15 @@ void report_plan(const NodeState& state) {
     });
     if (details) {
         for (const auto& warning : own_warnings) {
-            state.report("warning: " + warning);
+            state.warn(warning);
         }
         for (const auto& note : state.plan.notes) {
             state.report("note: " + note);
         }
     } else if (!own_warnings.empty()) {
         const std::size_t more = own_warnings.size() - 1;
-        state.report(format_text("warning: {}{}", own_warnings.front(),
-                                 more == 0 ? "" : format_text(" (and {} more, see --rdma-nccl=verbose=3)", more)));
+        state.warn(format_text("{}{}", own_warnings.front(),
+                               more == 0 ? "" : format_text(" (and {} more, see --rdma-nccl=verbose=3)", more)));
     }
 }
 

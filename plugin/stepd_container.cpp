@@ -66,10 +66,10 @@ void settle_fabric_profile(const NodeState& state, const TaskFacts& task, const 
     }
     const auto root = SysRoot::open("/");
     const auto unseen = root ? withdraw_fabric_profile(*root, now, settled) : std::vector<std::string>();
-    if (!unseen.empty() && task.local_rank == 0 && state.settings.verbose > 0) {
-        state.report(format_text("warning: the container lacks files of the fabric profile ({}), which are not set: "
-                                 "mount them at the same place",
-                                 joined(unseen)));
+    if (!unseen.empty() && task.local_rank == 0) {
+        state.warn(format_text("the container lacks files of the fabric profile ({}), which are not set: mount them at "
+                               "the same place",
+                               joined(unseen)));
     }
 }
 
@@ -95,8 +95,8 @@ SettledTask settle_late_container(const NodeState& state, const SpankHandle& hos
         }
     }
     auto fault = format_text("{}{}", judge_late_container(host), unset);
-    if (state.concerns_rdma() && task.rank == 0 && state.settings.verbose > 0) {
-        state.report("warning: " + fault);
+    if (state.concerns_rdma() && task.rank == 0) {
+        state.warn(fault);
     }
     // A variable alone does not prove that the image comes later.
     const bool is_proven = state.concerns_rdma() && host.has_container_option();
@@ -128,9 +128,9 @@ SettledTask settle_task(const NodeState& state, const SpankHandle& host, const T
     if (state.concerns_rdma() && (first || state.settings.strict)) {
         const auto faults = judge_here(state, now, settled.variables);
         const auto all = faults.all();
-        if (first && state.settings.verbose > 0) {
+        if (first) {
             for (const auto& sentence : task.rank == 0 ? all : faults.of_node) {
-                state.report("warning: " + sentence);
+                state.warn(sentence);
             }
         }
         if (first && state.container_faults) {

@@ -89,7 +89,7 @@ void bind_task(const NodeState& state, const TaskFacts& task, const NodePlacemen
     const auto bound = bind_self(binding_of(placed, placed.own));
     const unsigned verbose = state.settings.verbose;
     if (!bound && (verbose >= 3 || (verbose >= 1 && task.local_rank == 0))) { // the other tasks have the same problem
-        state.report(format_text("warning: task {} {}", task.rank, bound.error().message));
+        state.warn(format_text("task {} {}", task.rank, bound.error().message));
     }
 }
 

@@ -97,7 +97,7 @@ void report_placement(const NodeState& state, const TaskFacts& task, const Envir
                       const std::optional<NodePlacement>& placed) {
     if (task.rank == 0 && state.settings.verbose >= 1 && state.concerns_rdma()) {
         for (const auto& warning : judge_placement(state, task, now, placed)) {
-            state.report("warning: " + warning);
+            state.warn(warning);
         }
     }
     if (!placed || state.settings.verbose < 2) {
