@@ -24,6 +24,7 @@
 #include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <functional>
 #include <future>
 #include <grp.h>
 #include <gtest/gtest.h>
@@ -124,6 +125,18 @@ protected:
 
     [[nodiscard]] bool said(const std::string& text) const { return slurm.messages().find(text) != std::string::npos; }
 
+    /// Does `work` in a process of its own. Returns what the user was told there, and then what `work` returns.
+    std::string messages_of_child(const std::function<std::string()>& work) {
+        const auto file = tree.at("/messages");
+        EXPECT_TRUE(run_in_child(std::chrono::seconds(20), [&] {
+            const auto result = work();
+            std::ofstream(file) << slurm.messages() << result;
+        }));
+        std::ostringstream text;
+        text << std::ifstream(file).rdbuf();
+        return text.str();
+    }
+
     Tree tree;
     FakeSlurm slurm;
 };
@@ -179,15 +192,11 @@ TEST_F(PluginTest, ATaskThatCannotBeBoundIsNamedByItsSlurmNumber) {
     tree.file("/sys/devices/system/node/node1022/meminfo", "Node 1022 MemTotal: 1048576 kB\n");
     slurm.step.node_id = 1;
     slurm.step.global_ids = {2, 3};
-    const auto messages = tree.at("/messages");
     const auto said_with = [&](const char* option) {
-        EXPECT_TRUE(run_in_child(std::chrono::seconds(20), [&] {
+        return messages_of_child([&] {
             run(option);
-            std::ofstream(messages) << slurm.messages();
-        }));
-        std::ostringstream text;
-        text << std::ifstream(messages).rdbuf();
-        return text.str();
+            return std::string();
+        });
     };
     const std::string_view of_first = "warning: task 2 cannot prefer the memory of NUMA node 1022: Invalid argument\n";
     const std::string_view of_second = "warning: task 3 cannot prefer the memory of NUMA node 1022: Invalid argument\n";
@@ -372,15 +381,12 @@ TEST_F(PluginTest, WhereTheSiteFileHangsTheStepRuns) {
     if (!hang.works()) {
         GTEST_SKIP() << "no fanotify permission events here: " << std::strerror(errno);
     }
-    ASSERT_TRUE(run_in_child(std::chrono::seconds(20), [&] {
+    const auto text = messages_of_child([&] {
         slurm.slurmstepd(bare); // srun would wait: it is its user's
-        std::ofstream(tree.at("/messages")) << slurm.messages() << "gid " << value(0, "NCCL_IB_GID_INDEX");
-    }));
-    std::ostringstream text;
-    text << std::ifstream(tree.at("/messages")).rdbuf();
-    EXPECT_NE(text.str().find("site.conf was not read in time; site settings are not used"), std::string::npos)
-        << text.str();
-    EXPECT_TRUE(text.str().ends_with("gid 3")) << text.str();
+        return "gid " + value(0, "NCCL_IB_GID_INDEX");
+    });
+    EXPECT_NE(text.find("site.conf was not read in time; site settings are not used"), std::string::npos) << text;
+    EXPECT_TRUE(text.ends_with("gid 3")) << text;
 }
 
 TEST_F(PluginTest, AFabricProfileReachesTheTasksOnlyWhenItIsOn) {
@@ -521,20 +527,18 @@ TEST_F(PluginTest, WhereTheInspectorIsNotSeenTheTasksDoWithout) {
 /// Every task of the node has the same limit.
 TEST_F(PluginTest, ALimitThatCannotBeRaisedIsSaidOnceOnANode) {
     slurm.plugin_arguments[3] = "memlock=raise";
-    ASSERT_TRUE(run_in_child(std::chrono::seconds(20), [&] {
+    const auto text = messages_of_child([&] {
         const rlimit low{65536, 65536};
         (void)::setrlimit(RLIMIT_MEMLOCK, &low);
         slurm.after["slurm_spank_user_init"] = [] { (void)!::seteuid(65534); }; // without CAP_SYS_RESOURCE
         run(bare);
         (void)!::seteuid(0);
-        std::ofstream(tree.at("/messages")) << slurm.messages();
-    }));
-    std::ostringstream text;
-    text << std::ifstream(tree.at("/messages")).rdbuf();
+        return std::string();
+    });
     constexpr std::string_view warning = "warning: memlock=raise: RLIMIT_MEMLOCK cannot be raised";
-    const auto first = text.str().find(warning);
-    EXPECT_NE(first, std::string::npos) << text.str();
-    EXPECT_EQ(text.str().find(warning, first + 1), std::string::npos) << text.str();
+    const auto first = text.find(warning);
+    EXPECT_NE(first, std::string::npos) << text;
+    EXPECT_EQ(text.find(warning, first + 1), std::string::npos) << text;
 }
 
 /// The user reaches it by a group that is not the primary one.
@@ -575,15 +579,12 @@ TEST_F(PluginTest, WhereTheInspectorsFoldersHangTheTasksDoWithout) {
     if (!hang.works()) {
         GTEST_SKIP() << "no fanotify permission events here: " << std::strerror(errno);
     }
-    ASSERT_TRUE(run_in_child(std::chrono::seconds(20), [&] {
+    const auto text = messages_of_child([&] {
         run("profile=inspector");
-        std::ofstream(tree.at("/messages")) << slurm.messages() << "plugin " << value(1, "NCCL_PROFILER_PLUGIN");
-    }));
-    std::ostringstream text;
-    text << std::ifstream(tree.at("/messages")).rdbuf();
-    EXPECT_NE(text.str().find("warning: profile=inspector: the folders of LD_LIBRARY_PATH or "), std::string::npos)
-        << text.str();
-    EXPECT_TRUE(text.str().ends_with("plugin (unset)")) << text.str();
+        return "plugin " + value(1, "NCCL_PROFILER_PLUGIN");
+    });
+    EXPECT_NE(text.find("warning: profile=inspector: the folders of LD_LIBRARY_PATH or "), std::string::npos) << text;
+    EXPECT_TRUE(text.ends_with("plugin (unset)")) << text;
 }
 
 TEST_F(PluginTest, AnNcclConfFileCountsAsSet) {
@@ -1187,15 +1188,12 @@ void forbid_sock_diag() {
 
 TEST_F(PluginTest, AKernelThatDoesNotTellWhoListensIsWarnedOf) {
     slurm.plugin_arguments.erase(slurm.plugin_arguments.begin() + 2); // hold=off
-    const auto messages = tree.at("/messages");
-    ASSERT_TRUE(run_in_child(std::chrono::seconds(20), [&] {
+    const auto text = messages_of_child([&] {
         forbid_sock_diag();
         run(bare);
-        std::ofstream(messages) << slurm.messages();
-    }));
-    std::ostringstream text;
-    text << std::ifstream(messages).rdbuf();
-    EXPECT_NE(text.str().find("cannot be told: sock_diag: Protocol not supported"), std::string::npos) << text.str();
+        return std::string();
+    });
+    EXPECT_NE(text.find("cannot be told: sock_diag: Protocol not supported"), std::string::npos) << text;
 }
 
 /// This process, from now on: nothing can be made in /tmp. False where root cannot make mount namespaces.
