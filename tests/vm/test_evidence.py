@@ -126,7 +126,7 @@ class StepsTest(SlurmTest):
 
     def lose(self, fault: str, *options: str):
         """In the middle of a step, which fails then, as it must; the next one works."""
-        program = ("--seconds", "100")  # it never takes as long: the fault ends it
+        program = ("--seconds", "50")  # it ends itself where a node that is gone does not end it
         began = time.monotonic()
         step = self.start_step("verbs", 4000, "--kill-on-bad-exit=1", *options, program=program)
         self.await_traffic(step)
