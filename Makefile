@@ -100,21 +100,20 @@ build/flags build/sources: FORCE
 
 # --- Compile and link -----------------------------------------------------------------------------------------------
 compile = $(CXX) $(cppflags) $(cxxflags) $(sanitize)
-# C++ library headers take most of the compile time. Those that most files include are precompiled once with each
-# folder's flags. `make PRECOMPILED=no`, as in the build for the newest virtual machines, finds missing includes.
-# (lib/base/format.cpp includes fmt in a way of its own.)
+# Headers take most of the compile time. build-aux/common/FOLDER.h has those that most files of a folder include; it is
+# precompiled once, with the folder's flags. `make PRECOMPILED=no`, as in the build for the newest virtual machines,
+# finds missing includes. (lib/base/format.cpp includes fmt in a way of its own.)
 precompiled_suffix := $(if $(findstring clang,$(CXX)),pch,gch)
 precompiled_flags := $(if $(findstring clang,$(CXX)),-fpch-instantiate-templates)
 precompiled_folders := $(if $(filter no,$(PRECOMPILED)),,lib plugin tools tests)
 precompiled_folder = $(if $(filter tests/fake_% tests/bench/% tools/profiler/% lib/base/format $(fast),$1),,$(filter $(precompiled_folders),$(firstword $(subst /, ,$1))))
 precompiled = $(patsubst %,build/obj/%/common.h,$(call precompiled_folder,$1))
 precompiled_headers := $(patsubst %,build/obj/%/common.h.$(precompiled_suffix),$(precompiled_folders))
-$(precompiled_headers): build/obj/%/common.h.$(precompiled_suffix): \
-		$(srcdir)/build-aux/common/library.h $(srcdir)/build-aux/common/tests.h build/flags
+$(precompiled_headers): build/obj/%/common.h.$(precompiled_suffix): $(srcdir)/build-aux/common/%.h build/flags
 	@mkdir -p $(@D)
-	@[ -e build/obj/$*/common.h ] || \
-		echo '#include "build-aux/common/$(if $(filter tests,$*),tests,library).h"' > build/obj/$*/common.h
-	$(call say,CXX,$*/common.h)$(compile) $(call code,$*/) $(precompiled_flags) -x c++-header -o $@ build/obj/$*/common.h
+	@[ -e build/obj/$*/common.h ] || echo '#include "build-aux/common/$*.h"' > build/obj/$*/common.h
+	$(call say,CXX,$*/common.h)$(compile) $(call code,$*/) $(precompiled_flags) -MMD -MP -MF $(basename $@).d -x c++-header \
+		-o $@ build/obj/$*/common.h
 
 # -MMD -MP: the compiler writes down which headers each object was made from, for the next run of make.
 .SECONDEXPANSION:

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Headers that most sources include, precompiled once per folder (Makefile). Sources include them anyway, because
-// some builds do not use this file.
+// Headers of libraries that most sources include, precompiled (Makefile). Sources include them anyway, and those of
+// lib.h, plugin.h, tools.h and tests.h, because some builds do not precompile.
 #include <algorithm>
 #include <array>
 #include <chrono>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// library.h for the tests.
-#include "build-aux/common/library.h"
+// What most tests include, precompiled (Makefile).
+#include "build-aux/common/tools.h"
 
 #if __has_include(<gtest/gtest.h>)
 #include <gtest/gtest.h>

@@ -17,6 +17,10 @@ std::string format_erased(fmt::string_view text, fmt::format_args arguments) {
     return fmt::vformat(text, arguments);
 }
 
+std::string format_count(std::size_t number, std::string_view noun) {
+    return format_text("{} {}{}", number, noun, number == 1 ? "" : "s");
+}
+
 std::string format_bytes(std::uint64_t bytes) {
     constexpr std::array units = {"B", "kB", "MB", "GB", "TB", "PB", "EB"};
     if (bytes < 1000) {

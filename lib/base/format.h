@@ -22,9 +22,7 @@ std::string format_text(fmt::format_string<T...> text, T&&... arguments) {
 }
 
 /// Returns a number with its noun: "1 port", "2 ports".
-inline std::string format_count(std::size_t number, std::string_view noun) {
-    return format_text("{} {}{}", number, noun, number == 1 ? "" : "s");
-}
+std::string format_count(std::size_t number, std::string_view noun);
 
 /// Formats a byte count in powers of 1000, as link rates are given, with three or four digits: "0 B", "12.3 kB",
 /// "412 MB", "1.04 TB".

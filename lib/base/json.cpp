@@ -162,6 +162,34 @@ void Json::throw_kind(const char* wanted) {
     throw JsonError(format_text("JSON: {} is wanted here", wanted));
 }
 
+template<typename T>
+const T& Json::as(const char* wanted) const {
+    if (const auto* const value = std::get_if<T>(&value_)) {
+        return *value;
+    }
+    throw_kind(wanted);
+}
+
+const std::string& Json::text() const {
+    return as<std::string>("a string");
+}
+
+const std::vector<Json>& Json::items() const {
+    return as<std::vector<Json>>("an array");
+}
+
+const std::vector<JsonMember>& Json::members() const {
+    return as<std::vector<JsonMember>>("an object");
+}
+
+std::string Json::value(std::string_view name, const char* otherwise) const {
+    return value(name, std::string(otherwise));
+}
+
+bool Json::as_bool() const {
+    return as<bool>("a boolean");
+}
+
 double Json::as_double() const {
     if (const auto* const value = std::get_if<std::int64_t>(&value_)) {
         return static_cast<double>(*value);

@@ -120,7 +120,7 @@ public:
         const auto* const number = std::get_if<std::int64_t>(&value_);
         return number && std::in_range<T>(*number) ? std::optional(static_cast<T>(*number)) : std::nullopt;
     }
-    [[nodiscard]] const std::string& text() const { return as<std::string>("a string"); }
+    [[nodiscard]] const std::string& text() const;
 
     /// Returns the number of items or members, and 0 for anything that is not an array or object.
     [[nodiscard]] std::size_t size() const;
@@ -129,7 +129,7 @@ public:
     /// For arrays.
     [[nodiscard]] const Json* begin() const { return items().data(); }
     [[nodiscard]] const Json* end() const { return begin() + items().size(); }
-    [[nodiscard]] const std::vector<Json>& items() const { return as<std::vector<Json>>("an array"); }
+    [[nodiscard]] const std::vector<Json>& items() const;
     [[nodiscard]] const Json& at(std::size_t index) const;
     [[nodiscard]] const Json& operator[](std::size_t index) const { return at(index); }
     [[nodiscard]] Json& operator[](std::size_t index);
@@ -137,7 +137,7 @@ public:
     Json& emplace_back();                                           ///< appends null, to be filled; turns null into []
 
     /// For objects.
-    [[nodiscard]] const std::vector<JsonMember>& members() const { return as<std::vector<JsonMember>>("an object"); }
+    [[nodiscard]] const std::vector<JsonMember>& members() const;
     [[nodiscard]] const Json* find(std::string_view name) const; ///< nullptr: no such member, or not an object
     [[nodiscard]] bool contains(std::string_view name) const { return find(name) != nullptr; }
     [[nodiscard]] const Json& at(std::string_view name) const;
@@ -149,9 +149,7 @@ public:
         const auto* const found = find(name);
         return found ? found->get<T>() : otherwise;
     }
-    [[nodiscard]] std::string value(std::string_view name, const char* otherwise) const {
-        return value(name, std::string(otherwise));
-    }
+    [[nodiscard]] std::string value(std::string_view name, const char* otherwise) const;
     void update(const Json& other); ///< sets each member of `other` here
     void erase(std::string_view name);
 
@@ -172,12 +170,8 @@ private:
     using Leaf = std::variant<bool, std::uint64_t, std::int64_t, double, std::string>;
     explicit Json(Leaf leaf);
     template<typename T>
-    [[nodiscard]] const T& as(const char* wanted) const {
-        if (const auto* const value = std::get_if<T>(&value_)) {
-            return *value;
-        }
-        throw_kind(wanted);
-    }
+    [[nodiscard]] const T& as(const char* wanted) const; // in json.cpp
+    [[nodiscard]] bool as_bool() const;
     [[nodiscard]] double as_double() const;
     [[noreturn]] static void throw_kind(const char* wanted);
     template<JsonMap T>
@@ -213,7 +207,7 @@ T Json::get() const {
     if constexpr (std::same_as<T, Json>) {
         return *this;
     } else if constexpr (std::same_as<T, bool>) {
-        return as<bool>("a boolean");
+        return as_bool();
     } else if constexpr (std::integral<T>) {
         const auto number = integer<T>();
         if (!number) {

@@ -4,6 +4,8 @@
 #include "lib/base/format.h"
 #include "lib/fabric/readers.h"
 
+#include <algorithm>
+#include <set>
 #include <span>
 
 namespace rdma_nccl {
@@ -48,6 +50,23 @@ std::string Port::problem_with(std::string_view file) const {
     const auto found = std::ranges::find_if(
         problems, [file](const std::string& problem) { return problem.starts_with(file) || problem.starts_with('/'); });
     return found == problems.end() ? "" : *found;
+}
+
+std::size_t Fabric::count_gpus() const {
+    return static_cast<std::size_t>(std::ranges::count(gpus, false, &Gpu::hidden));
+}
+
+std::vector<Gpu> Fabric::cards() const {
+    std::set<std::string_view> seen;
+    return selected(gpus, [&seen](const Gpu& gpu) { return seen.insert(gpu.pci).second; });
+}
+
+const Hca* Fabric::find_hca(std::string_view name) const {
+    return find_by(hcas, &Hca::name, name);
+}
+
+const Netdev* Fabric::find_netdev(std::string_view name) const {
+    return find_by(netdevs, &Netdev::name, name);
 }
 
 const std::string* Fabric::hca_problem() const {

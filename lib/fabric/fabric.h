@@ -9,7 +9,6 @@
 #include "lib/net/ip.h"
 #include "lib/sys/sysroot.h"
 
-#include <algorithm>
 #include <chrono>
 #include <optional>
 #include <set>
@@ -140,22 +139,15 @@ struct Fabric {
     std::vector<std::string> problems; ///< of whole directories; a single bad file is noted at its item
 
     /// Returns how many GPUs CUDA or HIP counts in this process.
-    [[nodiscard]] std::size_t count_gpus() const {
-        return static_cast<std::size_t>(std::ranges::count(gpus, false, &Gpu::hidden));
-    }
+    [[nodiscard]] std::size_t count_gpus() const;
     /// Returns the GPUs on the bus: of the partitions of one, the first.
-    [[nodiscard]] std::vector<Gpu> cards() const {
-        std::set<std::string_view> seen;
-        return selected(gpus, [&seen](const Gpu& gpu) { return seen.insert(gpu.pci).second; });
-    }
+    [[nodiscard]] std::vector<Gpu> cards() const;
     /// Returns nullptr if there is none of that name.
-    [[nodiscard]] const Hca* find_hca(std::string_view name) const { return find_by(hcas, &Hca::name, name); }
+    [[nodiscard]] const Hca* find_hca(std::string_view name) const;
     [[nodiscard]] const Port* find_port(std::string_view hca, unsigned number) const;
     /// Returns the first of `problems` with the RDMA devices as a whole; nullptr if there is none.
     [[nodiscard]] const std::string* hca_problem() const;
-    [[nodiscard]] const Netdev* find_netdev(std::string_view name) const {
-        return find_by(netdevs, &Netdev::name, name);
-    }
+    [[nodiscard]] const Netdev* find_netdev(std::string_view name) const;
 };
 
 /// "mlx5_1:1", as NCCL_IB_HCA names a port.

@@ -1,9 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lib/net/message.h"
 
+#include <algorithm>
+#include <cmath>
+
 namespace rdma_nccl {
 
 // --- Writing ---
+
+void FieldWriter::put(Json& json, double value, double greatest) {
+    json = std::isfinite(value) ? std::clamp(value, 0.0, greatest) : 0.0;
+}
 
 void FieldWriter::put(Json& json, const std::string& value, std::size_t longest) {
     constexpr std::size_t dots = 3;
@@ -18,6 +25,16 @@ void FieldWriter::put(Json& json, Raw<const std::vector<std::string>> texts, std
 }
 
 // --- Reading ---
+
+bool FieldReader::take(const Json& json, bool& value) {
+    value = json.is_boolean() && json.get<bool>();
+    return json.is_boolean();
+}
+
+bool FieldReader::take(const Json& json, double& value, double greatest) {
+    value = json.is_number() ? json.get<double>() : -1;
+    return value >= 0 && value <= greatest;
+}
 
 bool FieldReader::take(const Json& json, std::string& value, std::size_t longest) {
     if (!take(json, raw(value), longest)) {

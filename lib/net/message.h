@@ -20,7 +20,6 @@
 #include <algorithm>
 #include <cerrno>
 #include <chrono>
-#include <cmath>
 #include <concepts>
 #include <functional>
 #include <limits>
@@ -81,9 +80,7 @@ public:
 
 private:
     static void put(Json& json, bool value) { json = value; }
-    static void put(Json& json, double value, double greatest = greatest_real) {
-        json = std::isfinite(value) ? std::clamp(value, 0.0, greatest) : 0.0;
-    }
+    static void put(Json& json, double value, double greatest = greatest_real);
     static void put(Json& json, const std::string& value, std::size_t longest = longest_text);
     static void put(Json& json, Raw<const std::string> text, std::size_t longest) {
         json = text.value.substr(0, longest);
@@ -140,14 +137,8 @@ public:
     [[nodiscard]] bool good() const { return good_; }
 
 private:
-    static bool take(const Json& json, bool& value) {
-        value = json.is_boolean() && json.get<bool>();
-        return json.is_boolean();
-    }
-    static bool take(const Json& json, double& value, double greatest = greatest_real) {
-        value = json.is_number() ? json.get<double>() : -1;
-        return value >= 0 && value <= greatest;
-    }
+    static bool take(const Json& json, bool& value);
+    static bool take(const Json& json, double& value, double greatest = greatest_real);
     static bool take(const Json& json, std::string& value, std::size_t longest = longest_text);
     static bool take(const Json& json, Raw<std::string> text, std::size_t longest);
     static bool take(const Json& json, Raw<std::vector<std::string>> texts, std::size_t most, std::size_t longest);

@@ -269,6 +269,11 @@ const SettingsKey* find_settings_key(std::string_view name) {
     return find_by(keys, &SettingsKey::name, name);
 }
 
+bool given_by_user(const Settings& settings, std::string_view key) {
+    const auto found = settings.given.find(key);
+    return found != settings.given.end() && found->second.origin >= Origin::Environment;
+}
+
 bool set_tuning_value(Settings& settings, std::string_view variable, std::string_view value, std::string& error) {
     struct Entry {
         std::string_view name;

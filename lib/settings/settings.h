@@ -129,10 +129,7 @@ struct Settings {
 };
 
 /// Returns true if the user, not the site, gave this key.
-inline bool given_by_user(const Settings& settings, std::string_view key) {
-    const auto found = settings.given.find(key);
-    return found != settings.given.end() && found->second.origin >= Origin::Environment;
-}
+bool given_by_user(const Settings& settings, std::string_view key);
 
 /// Returns true if the user, not the site, asked us to act on the step.
 inline bool asked_by_user(const Settings& settings) {

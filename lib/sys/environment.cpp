@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <cstdlib>
 #include <unistd.h>
+#include <utility>
 
 namespace rdma_nccl {
 
@@ -54,6 +55,28 @@ Environment::Environment(std::span<const std::string> entries) {
             ours_.insert(name);
         }
     }
+}
+
+std::optional<std::string> Environment::get(std::string_view name) const {
+    const auto found = variables_.find(name);
+    return found == variables_.end() ? std::nullopt : std::optional(found->second);
+}
+
+void Environment::set(std::string name, std::string value) {
+    variables_.insert_or_assign(std::move(name), std::move(value));
+}
+
+void Environment::unset(const std::string& name) {
+    variables_.erase(name);
+}
+
+void Environment::set_users(const std::string& name, std::string value) {
+    ours_.erase(name);
+    set(name, std::move(value));
+}
+
+std::optional<std::string> Environment::get_users(std::string_view name) const {
+    return ours_.contains(name) ? std::nullopt : get(name);
 }
 
 Environment Environment::as_users() const {

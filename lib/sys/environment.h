@@ -9,7 +9,6 @@
 #include <span>
 #include <string>
 #include <string_view>
-#include <utility>
 
 namespace rdma_nccl {
 
@@ -49,22 +48,14 @@ public:
     /// From an environ-like array that ends with a null pointer; nullptr gives an empty environment.
     static Environment from(const char* const* entries);
 
-    [[nodiscard]] std::optional<std::string> get(std::string_view name) const {
-        const auto found = variables_.find(name);
-        return found == variables_.end() ? std::nullopt : std::optional(found->second);
-    }
-    void set(std::string name, std::string value) { variables_.insert_or_assign(std::move(name), std::move(value)); }
-    void unset(const std::string& name) { variables_.erase(name); }
+    [[nodiscard]] std::optional<std::string> get(std::string_view name) const;
+    void set(std::string name, std::string value);
+    void unset(const std::string& name);
     /// Sets a value of the user's, which is none of ours any more.
-    void set_users(const std::string& name, std::string value) {
-        ours_.erase(name);
-        set(name, std::move(value));
-    }
+    void set_users(const std::string& name, std::string value);
 
     /// Returns the value, unless we set it in an outer step. An empty value counts as set.
-    [[nodiscard]] std::optional<std::string> get_users(std::string_view name) const {
-        return ours_.contains(name) ? std::nullopt : get(name);
-    }
+    [[nodiscard]] std::optional<std::string> get_users(std::string_view name) const;
     /// The variables that our marker lists and that still have our value.
     [[nodiscard]] const std::set<std::string, std::less<>>& ours() const { return ours_; }
 

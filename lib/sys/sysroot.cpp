@@ -176,6 +176,12 @@ Result<SysRoot> SysRoot::open(const std::string& path, std::shared_ptr<AccessLog
     return SysRoot(absolute.get(), std::move(fd), std::move(log));
 }
 
+void SysRoot::note(std::string_view path) const {
+    if (log_) {
+        log_->emplace(path);
+    }
+}
+
 Result<UniqueFd> SysRoot::open_below(std::string_view path, int flags) const {
     const std::string name(path);
     note(path);

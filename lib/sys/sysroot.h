@@ -73,11 +73,7 @@ public:
 private:
     SysRoot(std::string path, UniqueFd fd, std::shared_ptr<AccessLog> log)
         : path_(std::move(path)), fd_(std::move(fd)), log_(std::move(log)) {}
-    void note(std::string_view path) const {
-        if (log_) {
-            log_->emplace(path);
-        }
-    }
+    void note(std::string_view path) const;
     [[nodiscard]] Result<UniqueFd> open_below(std::string_view path, int flags) const;
 
     std::string path_;
