@@ -111,7 +111,7 @@ precompiled = $(patsubst %,build/obj/%/common.h,$(call precompiled_folder,$1))
 precompiled_headers := $(patsubst %,build/obj/%/common.h.$(precompiled_suffix),$(precompiled_folders))
 $(precompiled_headers): build/obj/%/common.h.$(precompiled_suffix): $(srcdir)/build-aux/common/%.h build/flags
 	@mkdir -p $(@D)
-	@[ -e build/obj/$*/common.h ] || echo '#include "build-aux/common/$*.h"' > build/obj/$*/common.h
+	@echo '#include "build-aux/common/$*.h"' > build/obj/$*/common.h
 	$(call say,CXX,$*/common.h)$(compile) $(call code,$*/) $(precompiled_flags) -MMD -MP -MF $(basename $@).d -x c++-header \
 		-o $@ build/obj/$*/common.h
 
