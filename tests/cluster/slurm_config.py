@@ -58,7 +58,9 @@ def write_configuration(state: State, cluster: Cluster, plugstack: Plugstack, op
 
 
 def _hosts(cluster: Cluster, options: SlurmOptions) -> str:
-    known = cluster.members if options.names else ()
+    # slurmctld tells the host of an allocation that it has ended. 24.11 tries ten times, a second apart, to resolve its
+    # name, and answers no request in that time.
+    known = cluster.members if options.names else (cluster.login,)
     return "127.0.0.1 localhost\n" + "".join(f"{member.address} {member.name}\n" for member in known)
 
 

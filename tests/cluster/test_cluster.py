@@ -174,8 +174,9 @@ class OneCluster(LimitedTest):
             self.assertEqual(run.stdout.read(), "interrupted\n")
         self.assertEqual(run.returncode, 3)
 
-    def test_names_are_not_resolved(self):
+    def test_only_the_login_hosts_name_is_resolved(self):
         self.assertEqual(self.run_there("getent", "hosts", "n02").returncode, 2)
+        self.assertEqual(self.run_there("getent", "hosts", "login").returncode, 0)
 
     def test_another_cluster_beside_it(self):
         with tempfile.TemporaryDirectory() as parent:
