@@ -124,7 +124,7 @@ bool start_exchange(std::optional<ExchangeServer>& server, const ClientStep& ste
 }
 
 /// How long srun waits at its end for the nodes' last reports.
-constexpr std::chrono::milliseconds nodes_timeout = settling_timeout + std::chrono::milliseconds(500);
+constexpr std::chrono::milliseconds nodes_timeout = end_timeout + std::chrono::milliseconds(500);
 
 /// Returns false for steps that need no RDMA: if the site enables the plugin for every step, these get no message.
 bool concerns_rdma(const std::vector<NodeEvidence>& nodes, const Settings& settings) {

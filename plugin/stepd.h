@@ -115,9 +115,9 @@ private:
     UniqueFd control_; ///< closing it ends the process without a report
 };
 
-/// The longest that end_step() may take: the slowest driver's counters are two seconds late (traffic_sources.cpp), and
-/// logs are read for at most as long (collect_evidence()).
-inline constexpr std::chrono::milliseconds settling_timeout(2500);
+/// The longest that end_step() may take: the slowest driver's counters are two seconds late (counter_sources.cpp), logs
+/// are read for almost as long, and a busy machine may not run the process for a second.
+inline constexpr std::chrono::milliseconds end_timeout(3000);
 
 /// The result of user_init, for the tasks that slurmstepd forks afterwards.
 struct NodeState {

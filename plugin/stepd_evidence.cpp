@@ -26,9 +26,9 @@ using std::chrono::milliseconds;
 
 constexpr char end_of_step = 'e';
 constexpr char has_begun = 'b';
-constexpr char takes_longer = 's';
 constexpr milliseconds beginning_timeout(250); // a driver may hang; the tasks wait no longer than this
-constexpr milliseconds evidence_timeout(1000);
+constexpr milliseconds to_exit(20);            // after its descriptors are closed
+constexpr milliseconds log_timeout(2200);      // the report has to be sent within end_timeout
 
 /// A signal for the step's tasks may also reach this process if Slurm finds them by their parents.
 void ignore_signals() {
@@ -113,10 +113,11 @@ void watch_as_user(const NodeState& state, const Parent& slurmstepd, int control
     if (!watch_until_end(watch, ports, slurmstepd, control)) {
         return;
     }
+    const auto log_deadline = Clock::now() + log_timeout;
     watch.sample(true);
+    watch.settle();
     auto faults = state.container_faults ? state.container_faults->all() : std::vector<std::string>();
-    const auto ask_for_time = [&] { (void)!::write(control, &takes_longer, 1); };
-    (void)srun.send_evidence(collect_evidence(step, watch, std::move(faults), ask_for_time));
+    (void)srun.send_evidence(collect_evidence(step, watch, std::move(faults), log_deadline));
 }
 
 } // namespace
@@ -157,16 +158,10 @@ std::optional<EvidenceProcess> EvidenceProcess::start(const NodeState& state, Ex
 
 void EvidenceProcess::end_step() {
     (void)::send(control_.get(), &end_of_step, 1, MSG_NOSIGNAL); // the child may have been killed
-    pollfd event{control_.get(), POLLIN, 0};
-    const auto start = Clock::now();
-    char byte = 0;
-    milliseconds timeout = evidence_timeout;
-    // The first byte is has_begun, which nobody has read yet.
-    while (::poll(&event, 1, static_cast<int>(timeout.count())) > 0 && ::read(control_.get(), &byte, 1) == 1) {
-        timeout = byte == takes_longer ? settling_timeout : timeout;
-    }
-    const auto spent = std::chrono::duration_cast<milliseconds>(Clock::now() - start);
-    (void)child_.finish(std::max(timeout - spent, milliseconds(20)));
+    pollfd child{control_.get(), 0, 0}; // for POLLHUP, which comes at once: finish() looks now and then
+    const auto deadline = Clock::now() + end_timeout;
+    (void)poll_until({&child, 1}, deadline);
+    (void)child_.finish(std::max(milliseconds(milliseconds_until(deadline)), to_exit));
     control_.reset();
 }
 

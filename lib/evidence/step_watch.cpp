@@ -269,6 +269,13 @@ bool StepWatch::should_wait_for_counters() const {
     return counter_latency() > milliseconds(0) && lacks_rdma();
 }
 
+void StepWatch::settle() {
+    if (should_wait_for_counters()) {
+        std::this_thread::sleep_for(counter_latency());
+        sample(true);
+    }
+}
+
 StepWatch watch_step(const WatchedStep& step, StepProcesses processes) {
     const auto ports = mapped(ports_in_use(step.facts, step.plan.fabric), &PortInUse::name);
     auto sources = traffic_sources(step.root, step.facts.fabric, ports);
@@ -281,18 +288,8 @@ StepWatch watch_step(const WatchedStep& step, StepProcesses processes) {
     return {step.root, std::move(sources), processes, asks ? std::span<const Gpu>(gpus) : std::span<const Gpu>()};
 }
 
-NodeEvidence collect_evidence(const WatchedStep& step, StepWatch& watch, std::vector<std::string> container_faults,
-                              const std::function<void()>& takes_longer) {
-    constexpr milliseconds log_limit(2200);
-    const auto log_deadline = takes_longer ? StepWatch::Clock::now() + log_limit : StepWatch::Clock::time_point::max();
-    const bool waits = watch.should_wait_for_counters();
-    if (takes_longer && (waits || !step.log_directory.empty())) {
-        takes_longer();
-    }
-    if (waits) {
-        std::this_thread::sleep_for(watch.counter_latency());
-        watch.sample(true);
-    }
+NodeEvidence collect_evidence(const WatchedStep& step, const StepWatch& watch,
+                              std::vector<std::string> container_faults, StepWatch::Clock::time_point log_deadline) {
     NodeEvidence evidence = watch.evidence();
     evidence.node = step.facts.host_name;
     evidence.log = read_log_directory(step.log_directory, log_deadline);

@@ -11,7 +11,6 @@
 #include "lib/traffic/traffic.h"
 
 #include <chrono>
-#include <functional>
 #include <optional>
 #include <set>
 #include <span>
@@ -59,6 +58,9 @@ public:
     [[nodiscard]] bool should_wait_for_counters() const;
     [[nodiscard]] std::chrono::milliseconds counter_latency() const { return meter_.sources().counter_latency(); }
 
+    /// Call after the last sample. Waits for the counters and samples again if it should.
+    void settle();
+
 private:
     void sample_queue_pairs();
     [[nodiscard]] bool lacks_rdma() const;
@@ -95,11 +97,11 @@ struct WatchedStep {
 /// unless NCCL was told not to connect nodes over NVLink.
 StepWatch watch_step(const WatchedStep& step, StepProcesses processes);
 
-/// After the last sample. `container_faults`: what tasks found in their container; causes, too. Where counters that lag
-/// behind could change the verdict, waits for them and takes another sample. Before that, and before it reads logs,
-/// calls `takes_longer`, if there is one; logs are then read as far as 2.2 s in all allow.
-NodeEvidence collect_evidence(const WatchedStep& step, StepWatch& watch, std::vector<std::string> container_faults = {},
-                              const std::function<void()>& takes_longer = {});
+/// Call after StepWatch::settle(). `container_faults`: what tasks found in their container; causes, too.
+/// `log_deadline`: what NCCL has logged is read until then.
+NodeEvidence collect_evidence(const WatchedStep& step, const StepWatch& watch,
+                              std::vector<std::string> container_faults = {},
+                              StepWatch::Clock::time_point log_deadline = StepWatch::Clock::time_point::max());
 
 /// Why RDMA may not have been used, as far as the node knows before the ranks run.
 std::vector<std::string> causes_of(const NodeFacts& facts, const Plan& plan);

@@ -212,6 +212,15 @@ class Verdicts(EvidenceTest):
         said = r"(?m)^rdma-nccl: n0\d: warning: profile=inspector: libnccl-profiler-inspector.so is not found: build it"
         self.assertEqual(len(re.findall(said, absent.stderr)), 2, absent.stderr)
 
+    def test_a_machine_that_is_too_busy_to_report_for_a_second(self):
+        """The process on n02 that watches, slurmstepd's other child, is stopped there until after the task has ended."""
+        program = ('[ $SLURM_PROCID = 1 ] || exit 0; children=$(cat /proc/$PPID/task/*/children); watch=${children/$$/}; '
+                   'kill -STOP $watch && { (sleep 1.3; kill -CONT $watch) & }')
+        rails = [word for rail in RAILS for word in (rail, GIB, GIB)]
+        code, lines = self.step("--rdma-nccl", self.everywhere(*rails), program, tasks=1)
+        self.assertEqual(code, 0)
+        self.assertRegex(lines[-1], "^rdma-nccl: RDMA USED: .* between 2 nodes went over RDMA")
+
     def test_a_cancelled_step_leaves_nothing(self):
         code, _ = self.step("--rdma-nccl=verify=full,profile=on", {}, program="scancel $SLURM_JOB_ID.$SLURM_STEP_ID; sleep 60", tasks=1)
         self.assertNotEqual(code, 0)

@@ -293,6 +293,7 @@ StepWatch WatchedNode::watch_own_step(pid_t ancestor) const {
 }
 
 NodeEvidence WatchedNode::evidence(StepWatch& watch, const std::string& log_directory) const {
+    watch.settle();
     const auto task = current_task(node.facts);
     return collect_evidence({root, node.facts, node.plan, task ? task->local_tasks : 1, log_directory}, watch);
 }
