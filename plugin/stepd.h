@@ -105,8 +105,8 @@ public:
 
     /// Call when the last task has ended: the process reports to srun and ends. Returns when it has ended, usually
     /// within milliseconds. It belongs to the step's cgroup, so it must be gone before slurmstepd kills what is left in
-    /// that cgroup and waits for it (proctrack_cgroup.c). If it takes longer than its drivers may, it is killed.
-    void end_step();
+    /// that cgroup and waits for it (proctrack_cgroup.c). After end_timeout it is killed, and srun hears no more.
+    void end_step(const ExchangeClient& srun);
 
 private:
     EvidenceProcess(Child child, UniqueFd control) : child_(std::move(child)), control_(std::move(control)) {}

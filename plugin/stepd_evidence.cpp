@@ -9,7 +9,6 @@
 
 #include <cerrno>
 #include <csignal>
-#include <fcntl.h>
 #include <grp.h>
 #include <poll.h>
 #include <set>
@@ -24,7 +23,6 @@ namespace {
 using Clock = std::chrono::steady_clock;
 using std::chrono::milliseconds;
 
-constexpr char end_of_step = 'e';
 constexpr char has_begun = 'b';
 constexpr milliseconds beginning_timeout(250); // a driver may hang; the tasks wait no longer than this
 constexpr milliseconds to_exit(20);            // after its descriptors are closed
@@ -71,25 +69,26 @@ struct PortWatch {
     }
 };
 
-/// Returns false if the step must not be reported: slurmstepd has closed its end or is gone, or the step had no tasks
-/// for two samples.
-bool watch_until_end(StepWatch& watch, PortWatch& ports, const Parent& slurmstepd, int control) {
+/// Returns when the step ended, as slurmstepd tells it. Returns nullopt if the step must not be reported: slurmstepd
+/// has closed its end or is gone, or the step had no tasks for two samples.
+std::optional<Clock::time_point> watch_until_end(StepWatch& watch, PortWatch& ports, const Parent& slurmstepd,
+                                                 int control) {
     unsigned empty_samples = 0;
     for (;;) {
         pollfd event{control, POLLIN, 0};
         const int ready = poll_until({&event, 1}, watch.next_sample());
         if (ready < 0 && errno != EINTR) {
-            return false;
+            return std::nullopt;
         }
         if (ready > 0) {
-            char byte = 0;
-            return ::read(control, &byte, 1) == 1 && byte == end_of_step;
+            Clock::time_point end;
+            return ::read(control, &end, sizeof end) == sizeof end ? std::optional(end) : std::nullopt;
         }
         watch.sample();
         ports.sample();
         empty_samples = has_tasks(slurmstepd) ? 0 : empty_samples + 1;
         if (empty_samples == 2) {
-            return false;
+            return std::nullopt;
         }
     }
 }
@@ -110,14 +109,14 @@ void watch_as_user(const NodeState& state, const Parent& slurmstepd, int control
                                    state.facts.step.leader_job_id});
     (void)!::write(control, &has_begun, 1);
     PortWatch ports{state.ports_of_rank_zero(), state.user, srun};
-    if (!watch_until_end(watch, ports, slurmstepd, control)) {
+    const auto end = watch_until_end(watch, ports, slurmstepd, control);
+    if (!end) {
         return;
     }
-    const auto log_deadline = Clock::now() + log_timeout;
     watch.sample(true);
     watch.settle();
     auto faults = state.container_faults ? state.container_faults->all() : std::vector<std::string>();
-    (void)srun.send_evidence(collect_evidence(step, watch, std::move(faults), log_deadline));
+    (void)srun.send_evidence(collect_evidence(step, watch, std::move(faults), *end + log_timeout));
 }
 
 } // namespace
@@ -156,12 +155,15 @@ std::optional<EvidenceProcess> EvidenceProcess::start(const NodeState& state, Ex
     return EvidenceProcess(std::move(*child), std::move(control));
 }
 
-void EvidenceProcess::end_step() {
-    (void)::send(control_.get(), &end_of_step, 1, MSG_NOSIGNAL); // the child may have been killed
+void EvidenceProcess::end_step(const ExchangeClient& srun) {
+    const auto now = Clock::now();
+    (void)::send(control_.get(), &now, sizeof now, MSG_NOSIGNAL); // the child may have been killed
     pollfd child{control_.get(), 0, 0}; // for POLLHUP, which comes at once: finish() looks now and then
-    const auto deadline = Clock::now() + end_timeout;
+    const auto deadline = now + end_timeout;
     (void)poll_until({&child, 1}, deadline);
-    (void)child_.finish(std::max(milliseconds(milliseconds_until(deadline)), to_exit));
+    if (!child_.finish(std::max(milliseconds(milliseconds_until(deadline)), to_exit))) {
+        (void)::shutdown(srun.descriptor(), SHUT_RDWR); // a child stuck in a driver keeps it open, and srun would wait
+    }
     control_.reset();
 }
 

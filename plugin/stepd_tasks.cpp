@@ -261,7 +261,7 @@ void end_task(NodeState& state) {
         return;
     }
     if (state.evidence) {
-        state.evidence->end_step();
+        state.evidence->end_step(*state.sockets.srun);
     }
     state.sockets.srun.reset();
 }
