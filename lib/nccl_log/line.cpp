@@ -37,14 +37,29 @@ bool take_end(std::string_view& text, char c) {
     return true;
 }
 
+/// Returns which characters are in `set`: one look for each character of a line is faster than a search for each sign.
+constexpr std::array<bool, 256> table_of(std::string_view set) {
+    std::array<bool, 256> table{};
+    for (const char c : set) {
+        table.at(static_cast<unsigned char>(c)) = true;
+    }
+    return table;
+}
+
 /// Escape, and how copies of a log show it: C, Python, JSON, `cat -v`, rsyslog, its symbol in Unicode.
 constexpr std::array<std::string_view, 10> escapes = {"\x1b", "\\x1b",   "\\x1B",   "\\033", "\\e",
                                                       "^[",   "\\u001b", "\\u001B", "#033",  "\u241b"};
 
 /// Returns the size of a colour at the front whose Escape a copy has lost: "[32m"; 0 if there is none.
 std::size_t bare_colour_size(std::string_view text) {
-    const auto end = text.find_first_not_of("0123456789;", 1);
-    return text.starts_with('[') && end != std::string_view::npos && end > 1 && text[end] == 'm' ? end + 1 : 0;
+    if (!text.starts_with('[')) {
+        return 0;
+    }
+    std::size_t end = 1;
+    while (end < text.size() && (is_digit(text[end]) || text[end] == ';')) {
+        ++end;
+    }
+    return end > 1 && end < text.size() && text[end] == 'm' ? end + 1 : 0;
 }
 
 /// Returns the size of an escape sequence at the front; 0 if there is none.
@@ -303,12 +318,14 @@ bool may_have_message(std::string_view line) {
 
 bool may_be_wrapped(std::string_view line) {
     // Also the first bytes of characters in UTF-8: of frames, Escape's symbol, the blank of web pages.
-    constexpr std::string_view signs = "\x1b\"\\^#\xe2\xc2";
-    bool found = std::ranges::any_of(signs, [&](char sign) { return line.find(sign) != std::string_view::npos; });
-    for (auto at = line.find('['); !found && at != std::string_view::npos; at = line.find('[', at + 1)) {
-        found = bare_colour_size(line.substr(at)) > 0;
+    static constexpr auto signs = table_of("\x1b\"\\^#[\xe2\xc2");
+    const auto is_sign = [](char c) { return signs.at(static_cast<unsigned char>(c)); };
+    const auto* const end = line.data() + line.size();
+    const auto* sign = std::find_if(line.data(), end, is_sign); // libstdc++ unrolls it, unlike std::ranges::find_if
+    while (sign != end && *sign == '[' && bare_colour_size({sign, end}) == 0) {
+        sign = std::find_if(sign + 1, end, is_sign);
     }
-    return found;
+    return sign != end;
 }
 
 std::string_view take_plain(std::string_view& line, std::string& buffer) {

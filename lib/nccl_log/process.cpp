@@ -482,10 +482,13 @@ void LogProcess::take_signs(std::string_view text, bool cut) {
 /// Parses "ncclCommInitRank comm 0x.. rank 3 nranks 16 cudaDev 3 ... Init COMPLETE" and "comm 0x.. rank 3 nRanks 16
 /// nNodes 2 ...".
 bool LogProcess::take_communicator(std::string_view text) {
+    if (text.find("comm ") == std::string_view::npos) {
+        return false;
+    }
     const auto rank = number_behind(text, " rank ");
     auto ranks = number_behind(text, " nranks ");
     ranks = ranks ? ranks : number_behind(text, " nRanks ");
-    if (!rank || !ranks || *rank >= *ranks || text.find("comm ") == std::string_view::npos) {
+    if (!rank || !ranks || *rank >= *ranks) {
         return false;
     }
     facts_.nodes = std::max(facts_.nodes, number_behind(text, " nNodes ").value_or(0));

@@ -15,6 +15,18 @@ constexpr std::size_t longest_quote = 200; // of a warning
 /// In a copy of a terminal's window, blanks up to its edge stand where a line ended. No message has so many.
 constexpr std::string_view padding = "                ";
 
+/// Returns where the first padding begins, or the size of the line. Looks only at every 16th character: any 16 blanks
+/// in a row include one of these.
+static std::size_t find_padding(std::string_view line) {
+    for (auto at = padding.size() - 1; at < line.size(); at += padding.size()) {
+        const auto begin = line[at] == ' ' ? line.find_last_not_of(' ', at) + 1 : line.size(); // npos + 1 is 0
+        if (begin < line.size() && line.substr(begin).starts_with(padding)) {
+            return begin;
+        }
+    }
+    return line.size();
+}
+
 /// Returns what follows a number that a program printed in front of a host: "n01" of "-1n01"; empty without a number.
 static std::string_view behind_number(std::string_view host) {
     host.remove_prefix(host.starts_with('-') ? 1 : 0);
@@ -48,10 +60,14 @@ struct NcclLogReader::State {
 LogProcess* NcclLogReader::State::find(std::string_view host, std::uint32_t pid) {
     if (last >= processes.size() || !processes[last].is(host, pid)) {
         const auto hosts = by_pid.find(pid);
-        if (hosts == by_pid.end() || !hosts->second.contains(host)) {
+        if (hosts == by_pid.end()) {
             return nullptr;
         }
-        last = hosts->second.find(host)->second;
+        const auto found = hosts->second.find(host);
+        if (found == hosts->second.end()) {
+            return nullptr;
+        }
+        last = found->second;
     }
     return &processes[last];
 }
@@ -133,7 +149,7 @@ void NcclLogReader::State::take_line(std::string_view line, bool cut, std::size_
     log.repeated_lines += take_repetition(line);
     cut = take_frame(line) || cut;
     for (bool more = true; more;) {
-        const auto end = std::min(line.find(padding), line.size());
+        const auto end = find_padding(line);
         more = end < line.size();
         take_messages(line.substr(0, end), cut && !more);
         line.remove_prefix(std::min(line.find_first_not_of(' ', end), line.size()));

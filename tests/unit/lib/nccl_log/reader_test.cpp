@@ -364,6 +364,16 @@ TEST(NcclLog, BlanksUpToATerminalsEdgeEndALine) {
     EXPECT_EQ(log.unread_lines, 0U);
 }
 
+TEST(NcclLog, SixteenBlanksAnywhereEndALineAndFewerDoNot) {
+    for (std::size_t at = 0; at < 17; ++at) {
+        for (std::size_t blanks = 1; blanks < 34; ++blanks) {
+            const auto log = read_log(std::string(at, '>') + " n01:1:1 [0] NCCL INFO Using network AWS" +
+                                      std::string(blanks, ' ') + "n01:1:1 [0] NCCL INFO Connected all rings");
+            EXPECT_EQ(log.processes.at(0).networks.size(), blanks >= 16 ? 1 : 0) << at << ", " << blanks << " blanks";
+        }
+    }
+}
+
 TEST(NcclLog, WarningsNameNetworkAndHcas) {
     const auto facts = [](const std::string& lines) {
         std::string text;
