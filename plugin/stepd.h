@@ -115,8 +115,8 @@ private:
     UniqueFd control_; ///< closing it ends the process without a report
 };
 
-/// The longest that end_step() may take: the slowest driver's counters are two seconds late (counter_sources.cpp), logs
-/// are read for almost as long, and a busy machine may not run the process for a second.
+/// How long end_step() waits before it kills the process, which may take another 130 ms: counters are waited for, and
+/// logs are read, until about two seconds after the step's end, and a busy machine may not run the process for a while.
 inline constexpr std::chrono::milliseconds end_timeout(3000);
 
 /// The result of user_init, for the tasks that slurmstepd forks afterwards.

@@ -26,7 +26,8 @@ using std::chrono::milliseconds;
 constexpr char has_begun = 'b';
 constexpr milliseconds beginning_timeout(250); // a driver may hang; the tasks wait no longer than this
 constexpr milliseconds to_exit(20);            // after its descriptors are closed
-constexpr milliseconds log_timeout(2200);      // the report has to be sent within end_timeout
+constexpr milliseconds log_timeout(2200);      // from the step's end: the report has to be sent within end_timeout
+constexpr milliseconds least_log_time(300);    // where a busy machine runs this process late
 
 /// A signal for the step's tasks may also reach this process if Slurm finds them by their parents.
 void ignore_signals() {
@@ -114,9 +115,9 @@ void watch_as_user(const NodeState& state, const Parent& slurmstepd, int control
         return;
     }
     watch.sample(true);
-    watch.settle();
     auto faults = state.container_faults ? state.container_faults->all() : std::vector<std::string>();
-    (void)srun.send_evidence(collect_evidence(step, watch, std::move(faults), *end + log_timeout));
+    const auto log_deadline = std::max(*end + log_timeout, Clock::now() + least_log_time);
+    (void)srun.send_evidence(collect_evidence(step, watch, *end, std::move(faults), log_deadline));
 }
 
 } // namespace
@@ -162,7 +163,7 @@ void EvidenceProcess::end_step(const ExchangeClient& srun) {
     const auto deadline = now + end_timeout;
     (void)poll_until({&child, 1}, deadline);
     if (!child_.finish(std::max(milliseconds(milliseconds_until(deadline)), to_exit))) {
-        (void)::shutdown(srun.descriptor(), SHUT_RDWR); // a child stuck in a driver keeps it open, and srun would wait
+        srun.hang_up(); // a child stuck in a driver keeps its copy open, and srun would wait
     }
     control_.reset();
 }

@@ -267,6 +267,9 @@ void end_task(NodeState& state) {
 }
 
 void end_node(NodeState& state) {
+    if (state.evidence && state.sockets.srun && state.sockets.ours()) { // tasks that never ran have not ended
+        state.sockets.srun->hang_up();
+    }
     state.evidence.reset();
     if (state.etc_hosts) {
         (void)::unlink(state.etc_hosts->path.c_str()); // if a task has made it

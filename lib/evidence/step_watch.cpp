@@ -24,6 +24,7 @@ using std::chrono::milliseconds;
 
 constexpr milliseconds first_pause(100);
 constexpr milliseconds longest_pause(5000);
+constexpr milliseconds longest_wait(2000); // for late counters: as late as irdma's and EFA's are
 constexpr std::size_t most_others = 16;
 
 /// Returns the counts of each port that NCCL was told to use. link_downed is in counters/, as the bytes of PortData
@@ -248,6 +249,10 @@ NodeEvidence StepWatch::evidence() const {
     NodeEvidence evidence;
     evidence.traffic = meter_.total();
     for (std::size_t i = 0; i < downs_after_.size(); ++i) {
+        const bool late = has_settled_ && meter_.sources().ports[i].counter_latency > longest_wait;
+        for (auto* const bytes : {&evidence.traffic.ports[i].bytes, &evidence.traffic.rdma}) {
+            bytes->at_least = bytes->at_least || late;
+        }
         evidence.traffic.ports[i].link_downed =
             link_downed_of(meter_.sources().ports[i], downs_before_[i], downs_after_[i]);
         evidence.traffic.ports[i].gid_change = gid_changes_[i];
@@ -269,10 +274,11 @@ bool StepWatch::should_wait_for_counters() const {
     return counter_latency() > milliseconds(0) && lacks_rdma();
 }
 
-void StepWatch::settle() {
+void StepWatch::settle(Clock::time_point end) {
     if (should_wait_for_counters()) {
-        std::this_thread::sleep_for(counter_latency());
+        std::this_thread::sleep_until(end + std::min(counter_latency(), longest_wait));
         sample(true);
+        has_settled_ = true;
     }
 }
 
@@ -288,11 +294,13 @@ StepWatch watch_step(const WatchedStep& step, StepProcesses processes) {
     return {step.root, std::move(sources), processes, asks ? std::span<const Gpu>(gpus) : std::span<const Gpu>()};
 }
 
-NodeEvidence collect_evidence(const WatchedStep& step, const StepWatch& watch,
+NodeEvidence collect_evidence(const WatchedStep& step, StepWatch& watch, StepWatch::Clock::time_point end,
                               std::vector<std::string> container_faults, StepWatch::Clock::time_point log_deadline) {
+    auto log = read_log_directory(step.log_directory, log_deadline); // while late counters come
+    watch.settle(end);
     NodeEvidence evidence = watch.evidence();
     evidence.node = step.facts.host_name;
-    evidence.log = read_log_directory(step.log_directory, log_deadline);
+    evidence.log = std::move(log);
     evidence.communicators = read_communicators(step.profiles_directory);
     evidence.causes = std::move(container_faults);
     append(evidence.causes, causes_of(step.facts, step.plan));

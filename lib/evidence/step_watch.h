@@ -58,8 +58,9 @@ public:
     [[nodiscard]] bool should_wait_for_counters() const;
     [[nodiscard]] std::chrono::milliseconds counter_latency() const { return meter_.sources().counter_latency(); }
 
-    /// Call after the last sample. Waits for the counters and samples again if it should.
-    void settle();
+    /// Call after the last sample. If it should, waits until the counters show all up to the step's end, or for two
+    /// seconds after it, and samples again.
+    void settle(Clock::time_point end);
 
 private:
     void sample_queue_pairs();
@@ -81,6 +82,7 @@ private:
     bool may_use_nvlink_;
     bool unseen_ = false;      ///< there were queue pairs without a process
     bool others_seen_ = false; ///< another job's slurmstepd was seen
+    bool has_settled_ = false; ///< it has waited for late counters
 };
 
 /// A step on this node. What it refers to must outlive its watch.
@@ -97,9 +99,9 @@ struct WatchedStep {
 /// unless NCCL was told not to connect nodes over NVLink.
 StepWatch watch_step(const WatchedStep& step, StepProcesses processes);
 
-/// Call after StepWatch::settle(). `container_faults`: what tasks found in their container; causes, too.
-/// `log_deadline`: what NCCL has logged is read until then.
-NodeEvidence collect_evidence(const WatchedStep& step, const StepWatch& watch,
+/// Call after the last sample. Reads what NCCL has logged, until `log_deadline`; then settles the watch. `end`: of the
+/// step. `container_faults`: what tasks found in their container; causes, too.
+NodeEvidence collect_evidence(const WatchedStep& step, StepWatch& watch, StepWatch::Clock::time_point end,
                               std::vector<std::string> container_faults = {},
                               StepWatch::Clock::time_point log_deadline = StepWatch::Clock::time_point::max());
 

@@ -9,6 +9,7 @@
 #include <cerrno>
 #include <memory>
 #include <poll.h>
+#include <sys/socket.h>
 
 namespace rdma_nccl {
 
@@ -200,6 +201,10 @@ bool ExchangeClient::send_alarm(const std::string& text) {
 
 bool ExchangeClient::send_evidence(const NodeEvidence& evidence) {
     return send(evidence, Clock::now() + time_to_send);
+}
+
+void ExchangeClient::hang_up() const {
+    (void)::shutdown(connection_.fd(), SHUT_RDWR);
 }
 
 } // namespace rdma_nccl

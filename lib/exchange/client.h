@@ -79,6 +79,9 @@ public:
 
     [[nodiscard]] int descriptor() const { return connection_.fd(); }
 
+    /// Ends the connection also for processes that have a copy of the socket.
+    void hang_up() const;
+
     /// Drops the socket without closing it: its descriptor number now belongs to another process.
     void forget() { connection_.forget(); }
 

@@ -293,9 +293,9 @@ StepWatch WatchedNode::watch_own_step(pid_t ancestor) const {
 }
 
 NodeEvidence WatchedNode::evidence(StepWatch& watch, const std::string& log_directory) const {
-    watch.settle();
     const auto task = current_task(node.facts);
-    return collect_evidence({root, node.facts, node.plan, task ? task->local_tasks : 1, log_directory}, watch);
+    return collect_evidence({root, node.facts, node.plan, task ? task->local_tasks : 1, log_directory}, watch,
+                            StepWatch::Clock::now());
 }
 
 bool wait_for_sample(const StepWatch& watch, int fd, StepWatch::Clock::time_point end) {

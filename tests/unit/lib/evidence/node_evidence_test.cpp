@@ -18,7 +18,7 @@ NodeEvidence evidence_of(Layout layout, unsigned tasks, unsigned gpus, const tes
     plan.visible_gpus = gpus;
     const WatchedStep step{root, facts, plan, tasks};
     auto watch = watch_step(step, {12, 0, 0});
-    return collect_evidence(step, watch);
+    return collect_evidence(step, watch, StepWatch::Clock::now());
 }
 
 TEST(NodeEvidence, EachTaskOfTheRankLayoutHasAGpu) {

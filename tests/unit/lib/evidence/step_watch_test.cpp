@@ -223,10 +223,22 @@ TEST_F(Watched, WhatGoesDownWhileItWaitsForLateCountersIsNotTheSteps) {
     Plan plan;
     downs(6);
     counters(1000 + much, 1000 + much);
-    watch.settle();
-    const auto evidence = collect_evidence({root_, facts, plan}, watch);
+    const auto evidence = collect_evidence({root_, facts, plan}, watch, StepWatch::Clock::now());
     EXPECT_EQ(evidence.traffic.rdma.tx, 4 * much) << "the late counters are read";
     EXPECT_EQ(evidence.traffic.ports.at(0).link_downed, (LinkDowned{3, 5}));
+}
+
+TEST_F(Watched, LateCountersCountFromTheStepsEndAndNoneIsWaitedForLonger) {
+    sources_.ports.front().counter_latency = std::chrono::hours(1);
+    auto watch = this->watch();
+    counters(1000, 1000 + much);
+    watch.sample(true);
+    counters(1000 + much, 1000 + much);
+    watch.settle(StepWatch::Clock::now() - milliseconds(2000)); // returns at once, else this test never ends
+    const auto traffic = watch.evidence().traffic;
+    EXPECT_EQ(traffic.rdma.tx, 4 * much);
+    EXPECT_TRUE(traffic.rdma.at_least) << "the rest may come later";
+    EXPECT_TRUE(traffic.ports.at(0).bytes.at_least);
 }
 
 TEST_F(Watched, ReadsNoLinksOfOtherPortsAndDevices) {
@@ -412,7 +424,7 @@ TEST_F(Watched, NvlinkMayBeUsedWhereThereAreAChannelAndAClique) {
         wait_for_answer();
         watch.sample(true);
         EXPECT_FALSE(has_child()) << "one that has ended stays";
-        return collect_evidence(watched, watch).may_use_nvlink;
+        return collect_evidence(watched, watch, StepWatch::Clock::now()).may_use_nvlink;
     };
     const auto beyond = gpu("0000:9d:00.0");
     EXPECT_FALSE(watch_sockets(beyond).may_use_nvlink()) << "there is no IMEX channel";
@@ -491,7 +503,7 @@ TEST_F(Watched, NvlinkIsNotUsedWhereNcclWasToldSo) {
         NodeFacts facts;
         facts.environment.set(name, value);
         auto watch = this->watch({}, gpus);
-        return collect_evidence({root_, facts, plan}, watch).may_use_nvlink;
+        return collect_evidence({root_, facts, plan}, watch, StepWatch::Clock::now()).may_use_nvlink;
     };
     for (const auto& row : std::initializer_list<Row>{{"NCCL_MNNVL_ENABLE", "0", "2"},
                                                       {"NCCL_CUMEM_ENABLE", "0", "1"},
@@ -526,7 +538,7 @@ TEST_F(Watched, NamesWhatTheTaskHasSetWhenItsBytesGoOverSockets) {
         auto watch = this->watch({12, 3, 0, user});
         counters(1000 + words, 1000 + much);
         watch.sample();
-        return collect_evidence(watched, watch, of_container).causes;
+        return collect_evidence(watched, watch, StepWatch::Clock::now(), of_container).causes;
     };
     const std::string cause = "in the ranks' environment: NCCL_IB_DISABLE=1 is set: NCCL uses sockets";
     EXPECT_EQ(causes(0, 1000).at(0), cause);
